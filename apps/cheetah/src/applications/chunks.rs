@@ -13,6 +13,8 @@ pub enum BodyError {
     TooLong,
     /// Too many are collected already.
     NoRoom,
+    /// It is longer than what is collected, and its upstream takes no chunks.
+    WithoutLength,
 }
 
 /// Reads chunks.

@@ -84,6 +84,14 @@ impl Hearing {
         }
     }
 
+    /// Its head has come, and is of HTTP/1.0.
+    pub fn is_old(&self) -> bool {
+        match self {
+            Hearing::Application(_) => false,
+            Hearing::Upstream(answer) => answer.is_old(),
+        }
+    }
+
     /// No byte has come.
     pub fn is_fresh(&self) -> bool {
         match self {

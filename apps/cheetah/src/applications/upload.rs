@@ -5,6 +5,7 @@
 //! Chunks are read to the letter of RFC 9112 §7.1: what leaves a doubt about where the request ends is refused.
 
 use super::chunks::{BodyError, Chunks};
+use super::trailers::chunk;
 
 /// Reads a chunked body.
 #[derive(Debug)]
@@ -49,6 +50,64 @@ impl Chunked {
             }
             taken += self.chunks.take(part, &mut self.content)?;
         }
+    }
+}
+
+/// A chunked body that is handed on as it comes, beginning with what was collected of it.
+///
+/// What is held stays where it is until all of it has been handed on; then its memory is given back.
+#[derive(Debug)]
+pub struct Flowing {
+    body: Chunked,
+    /// Bytes of the content that is held.
+    handed_on: usize,
+}
+
+impl Flowing {
+    /// Nothing of it has been handed on.
+    pub fn of(body: Chunked) -> Flowing {
+        Flowing { body, handed_on: 0 }
+    }
+
+    /// No content is held.
+    pub fn is_empty(&self) -> bool {
+        self.body.content.is_empty()
+    }
+
+    /// All of it has come.
+    pub fn is_over(&self) -> bool {
+        self.body.is_over()
+    }
+
+    /// The lines behind it, when all of it has come.
+    pub fn take_trailers(&mut self) -> Vec<u8> {
+        self.body.take_trailers()
+    }
+
+    /// Takes bytes of content that is to be held, at most `len_max`, where none is: how many bytes.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be had.
+    pub fn take(&mut self, bytes: &[u8], len_max: usize) -> Result<usize, BodyError> {
+        match self.is_empty() {
+            true => self.body.take(bytes, len_max),
+            false => Ok(0),
+        }
+    }
+
+    /// The next of the content that is held, at most `len_max` of it, in a chunk; nothing where none is held.
+    pub fn next_chunk(&mut self, len_max: usize) -> Vec<u8> {
+        let content = &mut self.body.content;
+        let rest = &content[self.handed_on..];
+        let part = &rest[..rest.len().min(len_max)];
+        let chunk = chunk(part);
+        self.handed_on += part.len();
+        if self.handed_on == content.len() {
+            // Nothing accounts for the memory of what was collected from here on.
+            (*content, self.handed_on) = (Vec::new(), 0);
+        }
+        chunk
     }
 }
 
@@ -117,6 +176,30 @@ mod tests {
             }
             assert_eq!((&*content, taken), (&b"abc0123456789"[..], end));
         }
+    }
+
+    /// What was collected is not moved for each part that leaves, and none of its memory is kept behind the last.
+    #[test]
+    fn memory_of_what_was_collected_is_given_back() {
+        let content: Vec<u8> = (0..100_000_u32).map(|at| at as u8).collect();
+        let text = [b"186a0\r\n", &content[..], b"\r\n4\r\nlast\r\n0\r\n\r\n"].concat();
+        let mut collected = Chunked::new(1 << 20);
+        let taken = collected.take(&text, content.len()).unwrap();
+        let at = collected.content.as_ptr();
+        let (mut flowing, mut came) = (Flowing::of(collected), Chunked::new(1 << 20));
+        while !flowing.is_empty() {
+            assert_eq!(flowing.take(&text[taken..], 1000), Ok(0));
+            assert!(flowing.body.content.as_ptr() == at);
+            let part = flowing.next_chunk(30_000);
+            assert_eq!(came.take(&part, usize::MAX), Ok(part.len()));
+        }
+        assert!(came.content == content);
+        assert_eq!(flowing.body.content.capacity(), 0);
+        assert!(flowing.next_chunk(30_000).is_empty());
+        assert_eq!(flowing.take(&text[taken..], 1000), Ok(text.len() - taken));
+        assert!(flowing.is_over());
+        assert_eq!(flowing.next_chunk(30_000), b"4\r\nlast\r\n");
+        assert!(flowing.is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which of several upstreams is asked, and for how long one that has failed is left alone.
+//! Which of several upstreams is asked, for how long one that has failed is left alone, and what is not sent to those that are old.
 //!
 //! One that fails its checks is asked only where no other is left. Of the others
 //! the one with the fewest requests is asked, and of several such each in its turn. One that has failed is asked only where no other
@@ -50,7 +50,24 @@ impl Applications {
         self.counters.rests += u64::from(is_new);
     }
 
-    /// An upstream has answered.
+    /// An upstream has answered, in HTTP/1.0 if it `is_old`.
+    pub fn has_answered(&mut self, address: &Address, is_old: bool) {
+        self.end_rest(address);
+        let group = self.groups.find(address);
+        if let Some(group) = group.and_then(|id| self.groups.get_mut(id)) {
+            group.is_old = is_old;
+        }
+    }
+
+    /// Chunks may be sent there (RFC 9112 §6.1): none of its upstreams has answered in HTTP/1.0 last.
+    pub fn takes_chunks(&self, application: &Application) -> bool {
+        !application.addresses.iter().any(|address| {
+            let group = self.groups.find(address).and_then(|id| self.groups.get(id));
+            group.is_some_and(|group| group.is_old)
+        })
+    }
+
+    /// An upstream that has failed may be asked as the others.
     pub fn end_rest(&mut self, address: &Address) {
         let group = self.groups.find(address);
         if let Some(group) = group.and_then(|id| self.groups.get_mut(id)) {

@@ -37,6 +37,8 @@ pub(super) struct Group {
     pub(super) full_until: Option<Instant>,
     /// It has failed: others are asked before, if there are any.
     pub(super) rests_until: Option<Instant>,
+    /// Its last answer was of HTTP/1.0.
+    pub(super) is_old: bool,
     /// When it was last told that something is wrong with it.
     told_at: Option<Instant>,
     /// Since when lines of its own were told, and how many.

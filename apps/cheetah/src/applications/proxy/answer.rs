@@ -105,6 +105,8 @@ pub struct Answer {
     interims: usize,
     /// Another request may follow on its connection.
     persistent: bool,
+    /// It is of HTTP/1.0.
+    is_old: bool,
 }
 
 #[derive(Debug)]
@@ -136,6 +138,7 @@ struct Read {
     head: Head,
     state: State,
     persistent: bool,
+    is_old: bool,
 }
 
 impl Answer {
@@ -148,6 +151,7 @@ impl Answer {
             has_begun: false,
             interims: 0,
             persistent: false,
+            is_old: false,
         }
     }
 
@@ -243,6 +247,7 @@ impl Answer {
             }
         } else {
             (self.state, self.persistent) = (read.state, read.persistent);
+            self.is_old = read.is_old;
             taken.head = Some(read.head);
         }
         Ok(())
@@ -265,6 +270,11 @@ impl Answer {
     /// It is whole, and another may follow on its connection.
     pub fn may_be_followed(&self) -> bool {
         self.is_over() && self.persistent
+    }
+
+    /// Its head has come, and is of HTTP/1.0.
+    pub fn is_old(&self) -> bool {
+        self.is_old
     }
 
     /// No byte has come.
@@ -317,6 +327,7 @@ fn read_head(
         head,
         state,
         persistent,
+        is_old,
     };
     Ok(Some((read, len)))
 }

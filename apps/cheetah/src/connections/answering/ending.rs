@@ -68,7 +68,10 @@ impl Connection {
         turn: &mut Turn<'_, T>,
     ) -> Step {
         match answering.begun {
-            Some(_) => Step::Broken,
+            Some(_) => {
+                answering.refuses_body = true;
+                Step::Broken
+            }
             None => self.refuse_asking(status, None, answering, turn),
         }
     }

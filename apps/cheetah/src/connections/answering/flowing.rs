@@ -9,21 +9,27 @@ use exos_program::Timed as _;
 
 use super::trailers::going_on;
 use super::{Answering, Upload};
+use crate::applications::Applications;
 use crate::applications::chunks::BodyError;
 use crate::applications::pool::Upstream;
-use crate::applications::trailers::{chunk, push_last_chunk};
+use crate::applications::trailers::push_last_chunk;
+use crate::applications::upload::Flowing;
 use crate::connections::connection::{Connection, Turn};
 use crate::connections::transport::Transport;
 use crate::connections::wait::Wait;
 
 impl Answering {
-    /// As much is collected as may be, and there is more: it goes on as it comes.
-    pub(super) fn flow(&mut self) {
+    /// As much is collected as may be, and there is more: it goes on as it comes, where chunks may be sent.
+    pub(super) fn flow(&mut self, applications: &Applications) -> Result<(), BodyError> {
+        if !applications.takes_chunks(&self.asking.asked.application) {
+            return Err(BodyError::WithoutLength);
+        }
         self.upload = match replace(&mut self.upload, Upload::Over) {
-            Upload::Chunked(body) => Upload::Flowing(body),
+            Upload::Chunked(body) => Upload::Flowing(Flowing::of(body)),
             upload => upload,
         };
         self.is_chunked = true;
+        Ok(())
     }
 }
 
@@ -75,15 +81,13 @@ impl Connection {
             return Ok(false);
         }
         let mut came = 0;
-        if body.content.is_empty() {
+        if body.is_empty() {
             came = body.take(turn.transport.readable(self.id()), room)?;
             turn.transport.consume(self.id(), came);
             answering.body_pace.came(came);
         }
-        let count = body.content.len().min(room);
-        let mut part = chunk(&body.content[..count]);
-        body.content.drain(..count);
-        let is_all = body.content.is_empty();
+        let mut part = body.next_chunk(room);
+        let is_all = body.is_empty();
         let is_last = is_all && body.is_over();
         if is_last {
             let lines = body.take_trailers();

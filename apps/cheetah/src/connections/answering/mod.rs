@@ -32,7 +32,7 @@ use crate::applications::chunks::BodyError;
 use crate::applications::hearing::Hearing;
 use crate::applications::pool::Upstream;
 use crate::applications::reply::Framing;
-use crate::applications::upload::{Chunked, Length};
+use crate::applications::upload::{Chunked, Flowing, Length};
 use crate::applications::{Address, Applications};
 use crate::http::asking::Said;
 use crate::http::{Asking, Attempt};
@@ -62,6 +62,8 @@ pub(super) struct Answering {
     hearing: Hearing,
     /// What the client has been told, when the head has been sent.
     begun: Option<Begun>,
+    /// The body cannot be had, and the answer has begun.
+    refuses_body: bool,
 }
 
 /// What of the body is still to come.
@@ -72,7 +74,7 @@ enum Upload {
     /// What the chunks say: it is collected until it is whole, or too long for that.
     Chunked(Chunked),
     /// What the chunks say: it goes to an upstream as it comes, in chunks.
-    Flowing(Chunked),
+    Flowing(Flowing),
     /// All that comes, until the client ends its side: another protocol.
     Tunnel,
     /// Nothing of the client; of the content of chunks, or of these as an upstream gets them, this many bytes have been handed on.
@@ -143,6 +145,7 @@ impl Answering {
             is_chunked: false,
             hearing,
             begun: None,
+            refuses_body: false,
         }
     }
 
@@ -330,9 +333,10 @@ impl Connection {
         self.wait_until(wait, now + time);
     }
 
-    /// Another protocol is spoken on it.
-    pub(in crate::connections) fn is_tunnel(&self) -> bool {
-        self.answering.as_ref().is_some_and(|it| it.is_tunnel())
+    /// When it breaks, nothing went wrong here: the other end of a tunnel was reset, or the client's body could not be had.
+    pub(in crate::connections) fn is_cancelled(&self) -> bool {
+        let answering = self.answering.as_ref();
+        answering.is_some_and(|it| it.is_tunnel() || it.refuses_body)
     }
 
     /// The client has taken all that there was of an answer.
@@ -359,5 +363,6 @@ fn status_of(error: BodyError) -> Status {
         BodyError::Syntax => Status::BadRequest,
         BodyError::NoRoom => Status::ServiceUnavailable,
         BodyError::TooLong => Status::ContentTooLarge,
+        BodyError::WithoutLength => Status::LengthRequired,
     }
 }

@@ -62,7 +62,7 @@ impl Connection {
                 if is_over {
                     answering.keep_trailers(turn.shared);
                 } else if is_long {
-                    answering.flow();
+                    answering.flow(&turn.shared.applications)?;
                 }
                 Ok(is_over || is_long)
             }
@@ -389,7 +389,10 @@ fn begin(known: &Known, answering: &mut Answering, shared: &mut Shared) -> (Fram
     let is_last = framing == Framing::Close || is_tunnel || shared.stopping;
     let persistent = !is_last && answering.skip().is_some();
     if answering.asking.asked.application.proxy.is_some() {
-        shared.applications.end_rest(answering.address());
+        let is_old = answering.hearing.is_old();
+        shared
+            .applications
+            .has_answered(answering.address(), is_old);
     }
     if is_tunnel {
         answering.upload = Upload::Tunnel;

@@ -44,7 +44,10 @@ pub(super) fn going_on(lines: &[u8], asking: &Asking, shared: &mut Shared) -> Ve
         return Vec::new();
     }
     let proxy = asking.asked.application.proxy.as_ref();
-    let goes_on = |name: &str| proxy.is_some_and(|proxy| goes_on_behind(name, proxy));
+    let applications = &shared.applications;
+    let takes_chunks = applications.takes_chunks(&asking.asked.application);
+    let goes_on =
+        |name: &str| takes_chunks && proxy.is_some_and(|proxy| goes_on_behind(name, proxy));
     let (lines, left_out) = passed_on(lines, goes_on);
     shared.counters.trailers_left_out += left_out;
     lines

@@ -121,8 +121,8 @@ impl<T: Transport> Driver<'_, T> {
         };
         let outcome = handle(&mut exchange.connection, &mut turn);
         let is_finished = exchange.connection.is_finished();
-        let code = match exchange.connection.is_tunnel() {
-            // RFC 8441 §5: its other end was reset.
+        let code = match exchange.connection.is_cancelled() {
+            // RFC 8441 §5, and RFC 9113 §7: nobody needs what its client still sends.
             true => ErrorCode::CANCEL,
             false => ErrorCode::INTERNAL_ERROR,
         };

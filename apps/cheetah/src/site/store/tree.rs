@@ -61,6 +61,8 @@ pub struct Tree {
     pub(super) is_scanning: bool,
     /// What is examined has been waited for long enough.
     pub(super) at_rest: bool,
+    /// There is nothing at the path of the root now.
+    is_away: bool,
     /// The time of the present poll.
     pub(super) now: Instant,
     pub(super) gone: Vec<SitePath>,
@@ -115,6 +117,7 @@ impl Tree {
             elsewhere: false,
             is_scanning: false,
             at_rest: false,
+            is_away: false,
             now: Instant::now(),
             gone: Vec::new(),
             doubtful: BTreeMap::new(),
@@ -180,6 +183,9 @@ impl Tree {
         self.take_notices();
         if self.rescan.is_some_and(|at| at <= now) {
             self.rescan = None;
+            if self.is_away {
+                self.open_again();
+            }
             self.dirty.forget_settled();
             // A root that cannot be read stays as it is: the next notice or rescan finds it again.
             let _ = self.scan(sink);
@@ -231,20 +237,29 @@ impl Tree {
             Notice::Overflow => lost = true,
         });
         if moved {
-            watch.add_parents(&self.directory);
-            if let Ok(root) = Root::open(&self.directory) {
-                self.root = root;
-            }
+            self.open_again();
         }
         if lost || moved {
             self.rescan = Some(now);
         }
     }
 
-    /// Where the kernel tells nothing, or room has come back, all is examined after some time.
+    /// Another directory may be in the place of the root.
+    fn open_again(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.add_parents(&self.directory);
+        }
+        let opened = Root::open(&self.directory);
+        self.is_away = opened.is_err();
+        if let Ok(root) = opened {
+            self.root = root;
+        }
+    }
+
+    /// Where the kernel tells nothing, or not all of the way to a root that is away, or room has come back, all is examined after some time.
     fn arm_rescan(&mut self, now: Instant) {
         let is_told = self.watch.as_ref().is_some_and(|w| w.refused() == 0);
-        if self.rescan.is_none() && (!is_told || self.crowded) {
+        if self.rescan.is_none() && (!is_told || self.crowded || self.is_away) {
             self.rescan = Some(now + RESCAN_TIME);
         }
     }

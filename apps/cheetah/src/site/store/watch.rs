@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::mem::MaybeUninit;
+use std::mem::take;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -16,6 +17,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 use crate::limits::NOTICES_LEN;
 use crate::site::path::SitePath;
+use crate::site::store::approach;
 
 /// What happened to a name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +60,8 @@ pub enum Notice<'a> {
 pub struct Watch {
     fd: OwnedFd,
     watched: HashMap<i32, Watched>,
-    /// The watch of the directory that the root lies in, and the root's name there; where that is a link, those of what it leads to too.
-    parents: Vec<(i32, Vec<u8>)>,
+    /// The watches of the directories on the way to the root, and the name that is waited for in each, if one is.
+    parents: Vec<(i32, Option<Vec<u8>>)>,
     /// Directories that the kernel would not watch.
     refused: u64,
     /// Where notices are read into.
@@ -75,9 +77,6 @@ struct Watched {
     is_target: bool,
 }
 
-/// Links that are followed to the root: as many as the kernel follows (path_resolution(7)).
-const ROOT_LINKS_MAX: usize = 40;
-
 const NAMES: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::MOVED_TO)
@@ -88,6 +87,13 @@ const FILES: WatchFlags = NAMES
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::ATTRIB);
+/// Of a directory itself.
+const ITSELF: WatchFlags = WatchFlags::MOVE_SELF
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::ONLYDIR);
+const HAS_GONE: ReadFlags = ReadFlags::MOVE_SELF
+    .union(ReadFlags::DELETE_SELF)
+    .union(ReadFlags::IGNORED);
 
 impl Watch {
     /// Watches nothing yet.
@@ -133,7 +139,8 @@ impl Watch {
     fn ask_for(&mut self, directory: &OwnedFd) -> Option<i32> {
         // The descriptor, not a name: it cannot have been exchanged.
         let itself = format!("/proc/self/fd/{}", directory.as_raw_fd());
-        let id = inotify::add_watch(&self.fd, itself, FILES).ok();
+        // A directory on the way to the root is watched for more than the files in it.
+        let id = inotify::add_watch(&self.fd, itself, FILES | WatchFlags::MASK_ADD).ok();
         self.refused += u64::from(id.is_none());
         id
     }
@@ -146,27 +153,36 @@ impl Watch {
         watched.paths.retain(|known| known != path);
         if watched.paths.is_empty() && !watched.is_target {
             self.watched.remove(&id);
+            self.end_unused(id);
+        }
+    }
+
+    /// Watches for another directory in the place of the root, on all of the way there. What was watched for that before is not any more.
+    pub fn add_parents(&mut self, root: &Path) {
+        let before = take(&mut self.parents);
+        approach::walk(root, |directory, name| {
+            let names = if name.is_some() { NAMES } else { ITSELF };
+            let flags = ITSELF | names | WatchFlags::MASK_ADD;
+            let id = inotify::add_watch(&self.fd, directory, flags)?;
+            let name = name.map(|name| name.as_encoded_bytes().to_vec());
+            self.parents.push((id, name));
+            Ok(())
+        });
+        for (id, _) in before {
+            self.end_unused(id);
+        }
+    }
+
+    /// Ends a watch that nothing needs.
+    fn end_unused(&self, id: i32) {
+        if !self.is_parent(id) && !self.watched.contains_key(&id) {
             // The kernel may have removed it with its directory.
             let _ = inotify::remove_watch(&self.fd, id);
         }
     }
 
-    /// Watches for another directory in the place of the root, and of what it leads to where it is a link.
-    pub fn add_parents(&mut self, root: &Path) {
-        self.parents.clear();
-        let mut at = std::path::absolute(root).unwrap_or_else(|_| root.into());
-        for _ in 0..ROOT_LINKS_MAX {
-            let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else {
-                return;
-            };
-            if let Ok(id) = inotify::add_watch(&self.fd, parent, NAMES) {
-                self.parents.push((id, name.as_encoded_bytes().to_vec()));
-            }
-            let Ok(target) = std::fs::read_link(&at) else {
-                return;
-            };
-            at = parent.join(target);
-        }
+    fn is_parent(&self, id: i32) -> bool {
+        self.parents.iter().any(|(parent, _)| *parent == id)
     }
 
     /// Reads the notices that there are.
@@ -185,11 +201,14 @@ impl Watch {
                     .iter()
                     .for_each(|path| each(Notice::Ended(path)));
             }
+            if flags.intersects(HAS_GONE) && self.parents.iter().any(|(id, _)| *id == event.wd()) {
+                each(Notice::Root);
+            }
             let Some(name) = event.file_name().map(|name| name.to_bytes()) else {
                 continue; // The directory itself, of which its own directory tells.
             };
             let mut parents = self.parents.iter();
-            if parents.any(|(id, root)| *id == event.wd() && root == name) {
+            if parents.any(|(id, root)| *id == event.wd() && root.as_deref() == Some(name)) {
                 each(Notice::Root);
             }
             let Some(Watched { paths, .. }) = self.watched.get(&event.wd()) else {
@@ -286,6 +305,45 @@ mod tests {
         said.sort();
         assert_eq!(said, ["Ended /d/", "Ended /link/", "Named d"]);
         assert_eq!(notices(&mut watch), [""; 0], "once");
+    }
+
+    /// How many watches the kernel has.
+    fn count(watch: &Watch) -> usize {
+        let info = format!("/proc/self/fdinfo/{}", watch.fd.as_raw_fd());
+        let info = fs::read_to_string(info).expect("fdinfo");
+        info.lines()
+            .filter(|line| line.starts_with("inotify "))
+            .count()
+    }
+
+    /// Whichever comes first, a directory of the tree that is on the way to the root is watched for both.
+    #[test]
+    fn a_directory_may_be_watched_for_the_root_and_its_files() {
+        for is_first in [true, false] {
+            let (mut watch, folder) = watched(&format!("both-{is_first}"));
+            let all = count(&watch);
+            watch.add_parents(&folder.0.join("d/root"));
+            if is_first {
+                let d = folder.open("d");
+                watch.add(&d, &b"/d/"[..].into()).expect("a watch");
+            }
+            fs::write(folder.0.join("d/file"), "").expect("written");
+            let said = notices(&mut watch);
+            assert!(said.contains(&"Written file".to_owned()), "{said:?}");
+            fs::rename(folder.0.join("d"), folder.0.join("away")).expect("renamed");
+            let said = notices(&mut watch);
+            assert!(said.contains(&"Root".to_owned()), "{said:?}");
+            watch.add_parents(&folder.0.join("d/root"));
+            fs::create_dir_all(folder.0.join("d/root")).expect("made");
+            let said = notices(&mut watch);
+            assert!(said.contains(&"Root".to_owned()), "{said:?}");
+            watch.add_parents(Path::new("/"));
+            notices(&mut watch);
+            assert_eq!(count(&watch), all);
+            fs::write(folder.0.join("e/file"), "").expect("written");
+            let said = notices(&mut watch);
+            assert!(said.contains(&"Written file".to_owned()), "{said:?}");
+        }
     }
 
     #[test]

@@ -167,6 +167,53 @@ fn what_a_link_at_the_root_leads_to_may_come_again() {
     }
 }
 
+/// What is above the root, or above what a link at the root leads to, is removed or moved away with it, and made again.
+#[test]
+fn the_way_to_the_root_may_go_and_come_again() {
+    for (root, above) in [
+        ("www", "build"),
+        ("www", "build/a"),
+        ("build/a/out", "build"),
+        ("current/out", "build"),
+    ] {
+        let folder = Folder::new();
+        folder.write("build/a/out/page.html", "one");
+        folder.link("build/a/out", "www");
+        folder.link("build/a", "current");
+        let (mut site, mut tree) = load_live(&folder.path(root));
+        let mut follow = |wanted: Option<&str>| {
+            tree.poll(Instant::now(), &mut |_, change| site.apply(change));
+            assert_eq!(content(&site, "/page.html").as_deref(), wanted, "{root}");
+        };
+        for again in ["two", "three"] {
+            fs::remove_dir_all(folder.path(above)).unwrap();
+            follow(None);
+            fs::create_dir_all(folder.path(above)).unwrap();
+            follow(None);
+            folder.write("build/a/out/page.html", again);
+            follow(Some(again));
+        }
+        fs::rename(folder.path(above), folder.path("old")).unwrap();
+        follow(Some("three"));
+        folder.write("build/a/out/page.html", "four");
+        follow(Some("four"));
+    }
+}
+
+/// A directory on the way to the root that a link in the middle leads to is exchanged.
+#[test]
+fn a_release_above_the_root_may_be_exchanged() {
+    let folder = Folder::new();
+    folder.write("1/www/page.html", "one");
+    folder.write("2/www/page.html", "two");
+    folder.link("1", "current");
+    let (mut site, mut tree) = load_live(&folder.path("current/www"));
+    folder.link("2", "next");
+    fs::rename(folder.path("next"), folder.path("current")).unwrap();
+    tree.poll(Instant::now(), &mut |_, change| site.apply(change));
+    assert_eq!(content(&site, "/page.html").as_deref(), Some("two"));
+}
+
 /// A file is written by one of its names, which then goes.
 #[test]
 fn what_was_written_by_a_name_that_has_gone_is_served_by_the_others() {

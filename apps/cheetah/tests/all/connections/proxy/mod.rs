@@ -1,6 +1,7 @@
 //! Requests that upstreams answer, behind the server on the kernel's sockets; the upstreams are the test.
 
 mod failing;
+mod long_bodies;
 mod requests;
 mod tunnels;
 
@@ -92,24 +93,46 @@ fn bytes(stream: &mut TcpStream, len: usize) -> String {
     String::from_utf8(all).unwrap()
 }
 
+fn line(stream: &mut TcpStream) -> String {
+    let mut all = String::new();
+    while !all.ends_with("\r\n") {
+        all.push_str(&bytes(stream, 1));
+    }
+    all
+}
+
+/// Reads a chunk; of the last one, which is empty, its first line alone.
+fn chunk(stream: &mut TcpStream) -> String {
+    let len = line(stream);
+    let len = usize::from_str_radix(len.trim_end(), 16).unwrap();
+    let content = bytes(stream, len);
+    if len > 0 {
+        assert_eq!(line(stream), "\r\n");
+    }
+    content
+}
+
+/// Reads chunks until there is this much of content, and no more.
+fn chunks_of(stream: &mut TcpStream, len: usize) -> String {
+    let mut content = String::new();
+    while content.len() < len {
+        let part = chunk(stream);
+        assert!(!part.is_empty(), "{} of {len} bytes", content.len());
+        content.push_str(&part);
+    }
+    assert_eq!(content.len(), len);
+    content
+}
+
 /// Reads a body in chunks: its content, and the lines behind it.
 fn chunks(stream: &mut TcpStream) -> (String, String) {
-    let line = |stream: &mut TcpStream| {
-        let mut all = String::new();
-        while !all.ends_with("\r\n") {
-            all.push_str(&bytes(stream, 1));
-        }
-        all
-    };
     let mut content = String::new();
     loop {
-        let len = line(stream);
-        let len = usize::from_str_radix(len.trim_end(), 16).unwrap();
-        if len == 0 {
+        let part = chunk(stream);
+        if part.is_empty() {
             break;
         }
-        content.push_str(&bytes(stream, len));
-        assert_eq!(line(stream), "\r\n");
+        content.push_str(&part);
     }
     let mut behind = String::new();
     loop {

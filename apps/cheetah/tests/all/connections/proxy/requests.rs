@@ -1,10 +1,8 @@
 //! Requests and answers as they go on, with their bodies and hints.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 
-use exos_cheetah::limits::CHUNKED_BODY_LEN_MAX;
-
-use super::{World, answer, ask, bytes, chunks, head, is, response, to_the_end};
+use super::{World, answer, ask, bytes, head, is, to_the_end};
 use crate::common::frames::{FrameClient, request};
 
 #[test]
@@ -94,110 +92,6 @@ fn a_body_goes_on_with_its_length() {
             .write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
             .unwrap();
         is(&mut client, "200", "ok");
-        sending.join().unwrap();
-    }
-}
-
-/// A chunked body has its length where it can be collected, and goes on in chunks where it is longer, with what is behind it.
-#[test]
-fn a_long_body_goes_on_in_chunks() {
-    let most = CHUNKED_BODY_LEN_MAX as usize;
-    let world = World::new(1, |application, _| {
-        (application.body_max, application.keep) = (8 << 20, 0);
-    });
-    let mut client = world.client("");
-    for (len, is_chunked) in [(most, false), (most + 1, true), (5_000_000, true)] {
-        let content: String = (0..len)
-            .map(|at| char::from(b'a' + (at % 23) as u8))
-            .collect();
-        let cut = content.as_bytes().chunks(70_000);
-        let mut sent =
-            b"POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
-        for part in cut {
-            write!(sent, "{:x};a\r\n", part.len()).unwrap();
-            sent.extend_from_slice(part);
-            sent.extend_from_slice(b"\r\n");
-        }
-        let behind: &[u8] = if is_chunked {
-            b"A: b\r\nHost: c\r\n"
-        } else {
-            b""
-        };
-        sent.extend_from_slice(&[b"0\r\n", behind, b"\r\n"].concat());
-        let mut sender = client.try_clone().unwrap();
-        let sending = std::thread::spawn(move || sender.write_all(&sent).unwrap());
-        let mut upstream = world.accept();
-        let asked = head(&mut upstream);
-        assert_eq!(
-            asked.contains("\r\nTransfer-Encoding: chunked\r\n"),
-            is_chunked
-        );
-        assert_eq!(
-            asked.contains(&format!("\r\nContent-Length: {len}\r\n")),
-            !is_chunked
-        );
-        let (came, trailers) = match is_chunked {
-            true => chunks(&mut upstream),
-            false => (bytes(&mut upstream, len), String::new()),
-        };
-        assert!(came == content, "{} of {len} bytes", came.len());
-        assert_eq!(trailers, if is_chunked { "A: b\r\n" } else { "" });
-        answer(&mut upstream, "ok");
-        is(&mut client, "200", "ok");
-        sending.join().unwrap();
-    }
-}
-
-/// What is wrong behind the first MiB, when the upstream has been asked.
-#[test]
-fn a_long_body_that_is_wrong_further_on_reaches_nobody_whole() {
-    let part = "x".repeat(1 << 20);
-    for (behind, status) in [
-        ("200001\r\n", "413"),
-        ("zz\r\n", "400"),
-        ("1\r\nxy\r\n", "400"),
-    ] {
-        let world = World::new(1, |application, _| application.body_max = 3 << 20);
-        let mut client =
-            world.client("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-        let mut sender = client.try_clone().unwrap();
-        let sent = format!("100000\r\n{part}\r\n2\r\nab\r\n{behind}");
-        let sending = std::thread::spawn(move || sender.write_all(sent.as_bytes()));
-        let mut upstream = world.accept();
-        head(&mut upstream);
-        let mut all = Vec::new();
-        // A reset, or the end of the connection: never of the body.
-        let _ = upstream.read_to_end(&mut all);
-        assert!(!all.ends_with(b"0\r\n\r\n"));
-        assert_eq!(response(&mut client).0, status, "{behind:?}");
-        drop(client.shutdown(std::net::Shutdown::Both));
-        let _ = sending.join().unwrap();
-    }
-}
-
-/// An upstream that answers before it has the whole body, and one that is gone.
-#[test]
-fn a_long_body_that_nobody_takes_is_no_harm() {
-    for (said, status) in [
-        ("HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno", "403"),
-        ("", "502"),
-    ] {
-        let world = World::new(1, |application, _| application.body_max = 64 << 20);
-        let mut client =
-            world.client("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-        let mut sender = client.try_clone().unwrap();
-        let part = format!("100000\r\n{}\r\n", "x".repeat(1 << 20));
-        let sending = std::thread::spawn(move || {
-            // As long as it is taken.
-            while sender.write_all(part.as_bytes()).is_ok() {}
-        });
-        let mut upstream = world.accept();
-        head(&mut upstream);
-        upstream.write_all(said.as_bytes()).unwrap();
-        let upstream = Some(upstream).filter(|_| !said.is_empty());
-        assert_eq!(response(&mut client).0, status);
-        drop(upstream);
-        drop(client.shutdown(std::net::Shutdown::Both));
         sending.join().unwrap();
     }
 }
