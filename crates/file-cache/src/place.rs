@@ -4,16 +4,23 @@ use crate::error::{Error, Refused as _, Result};
 use crate::open_file::Audience;
 use rustix::fs::{FileType, Mode, chmod, lstat, mkdir};
 use rustix::io::Errno;
-use rustix::process::geteuid;
+use rustix::process::{Uid, geteuid};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The folder of this user's sockets: `$XDG_RUNTIME_DIR/exos`, else `/run/exos-UID` for root and `/tmp/exos-UID` for others.
+/// The folder of this user's sockets: `$XDG_RUNTIME_DIR/exos`, else `/run/exos-UID` for root and `/tmp/exos-UID` for others. A process that has
+/// become another user still has the variable of the one before, whose folder is not its own.
 pub fn folder() -> PathBuf {
-    let uid = geteuid().as_raw();
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(folder) if Path::new(&folder).is_absolute() => Path::new(&folder).join("exos"),
-        _ if uid == 0 => PathBuf::from("/run/exos-0"),
-        _ => PathBuf::from(format!("/tmp/exos-{uid}")),
+    folder_of(std::env::var_os("XDG_RUNTIME_DIR"), geteuid())
+}
+
+fn folder_of(runtime: Option<OsString>, user: Uid) -> PathBuf {
+    let runtime = runtime.map(PathBuf::from).filter(|it| it.is_absolute());
+    let is_anothers = |it: &Path| lstat(it).is_ok_and(|found| found.st_uid != user.as_raw());
+    match runtime {
+        Some(folder) if !is_anothers(&folder) => folder.join("exos"),
+        _ if user.is_root() => PathBuf::from("/run/exos-0"),
+        _ => PathBuf::from(format!("/tmp/exos-{}", user.as_raw())),
     }
 }
 
@@ -73,6 +80,18 @@ pub(crate) fn may_be_own(socket: &Path) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn the_folder_of_who_one_was_before_is_not_ones_own() {
+        let runtime = tempfile::tempdir().expect("room");
+        let told = || Some(runtime.path().as_os_str().to_owned());
+        let other = Uid::from_raw(geteuid().as_raw() + 1);
+        assert_eq!(folder_of(told(), geteuid()), runtime.path().join("exos"));
+        let others = PathBuf::from(format!("/tmp/exos-{}", other.as_raw()));
+        assert_eq!(folder_of(told(), other), others);
+        assert_eq!(folder_of(Some("relative".into()), other), others);
+        assert_eq!(folder_of(None, Uid::ROOT), Path::new("/run/exos-0"));
+    }
 
     #[test]
     fn others_have_no_part_in_the_folder() {
