@@ -5,9 +5,10 @@
 //! [takes back](crate::Receiver::take_back). Where that thread has ended, all that it held stays until the last that it lent has gone: then the
 //! membership is over, and the pool's owner sees that.
 
-use crate::pool::member::LentBuffer;
+use crate::pool::member::{LentBuffer, MemberPool};
 use crate::slice::{Slice, Source};
 use std::fmt;
+use std::rc::Rc;
 
 /// Bytes that do not change, for any thread, as those of an [`Aggregate`](crate::Aggregate). They are copied out, as those of a producer that is believed.
 pub struct Lent {
@@ -83,6 +84,23 @@ impl Lent {
             part.place.copy_to(from, now);
             at += now.len();
         }
+    }
+}
+
+/// What a receiver had lent when it [retired](crate::Receiver::retire). Dropped earlier than what is lent, it leaves all holds until the last of that
+/// has gone.
+#[derive(Debug)]
+pub struct Loans(pub(crate) Vec<Rc<MemberPool>>);
+
+impl Loans {
+    /// Lets go of what is not used any more.
+    pub fn take_back(&self) {
+        self.0.iter().for_each(|pool| pool.take_back());
+    }
+
+    /// Whether all was taken back.
+    pub fn are_over(&self) -> bool {
+        self.0.iter().all(|pool| pool.is_unused())
     }
 }
 

@@ -53,7 +53,7 @@ mod sums;
 pub use aggregate::Aggregate;
 pub use error::{Error, Result};
 pub use exos_wait::Counts;
-pub use lent::Lent;
+pub use lent::{Lent, Loans};
 pub use pipe::{LowWater, Options, Read, Receiver, Sender, Wait};
 pub use pool::{Draft, Invitation, Pool, Reserved, Shape, Share, Trust, Usage};
 pub use slice::{Bytes, Identity, Slice};

@@ -7,6 +7,7 @@ use super::setup;
 use super::wait::{self, LowWater, Wait, Waits};
 use crate::aggregate::Aggregate;
 use crate::error::{Error, Result};
+use crate::lent::Loans;
 use crate::limits::POOLS_MAX;
 use crate::memory::{Access, Region, sealed_len};
 use crate::pool::Trust;
@@ -188,6 +189,12 @@ impl Receiver {
     /// Lets go of what was lent to other threads ([`Lent`](crate::Lent)) and is not used any more.
     pub fn take_back(&self) {
         self.pools.iter().for_each(|pool| pool.take_back());
+    }
+
+    /// Nothing more is read, and the pipe is closed; what was lent stays, and is still taken back.
+    #[must_use]
+    pub fn retire(self) -> Loans {
+        Loans(self.pools)
     }
 
     /// Slices that were lost with processes that had sent them on.

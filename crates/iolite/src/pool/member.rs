@@ -225,6 +225,11 @@ impl MemberPool {
         returned.into_iter().for_each(|index| self.let_go(index));
     }
 
+    /// Whether this process has nothing of it.
+    pub fn is_unused(&self) -> bool {
+        self.held.get() == 0
+    }
+
     /// There is a reference less to a buffer.
     #[inline]
     fn let_go(&self, index: u32) {

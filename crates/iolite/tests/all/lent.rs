@@ -75,6 +75,28 @@ fn what_is_lent_outlives_the_thread_that_lent_it() {
     assert_eq!(pool.look().free, SMALL.buffers);
 }
 
+/// Each buffer is free when nobody uses it any more, though the pipe is closed and another is in use.
+#[test]
+fn a_member_takes_back_what_it_lent_before_it_retired() {
+    let pool = pool(SMALL);
+    let (sender, receiver, first) = lent(&pool);
+    let (_sender, _receiver, other) = lent(&pool);
+    let loans = receiver.retire();
+    drop(sender);
+    assert_eq!(pool.look().free, SMALL.buffers - 4);
+    loans.take_back();
+    assert!(!loans.are_over());
+    assert_eq!(content(&first), wanted());
+    std::thread::spawn(move || drop(first))
+        .join()
+        .expect("room");
+    loans.take_back();
+    assert!(loans.are_over());
+    pool.look_at_members();
+    assert_eq!(pool.look().free, SMALL.buffers - 2);
+    assert_eq!(content(&other), wanted());
+}
+
 #[test]
 #[should_panic(expected = "of 8115")]
 fn nothing_is_behind_its_end() {
