@@ -8,7 +8,7 @@ use crate::protocol::{
 };
 use crate::version::is_kept;
 use exos_host::peer::Peer;
-use exos_iolite::{Aggregate, Read, Receiver, Trust, Wait};
+use exos_iolite::{Aggregate, Loans, Read, Receiver, Trust, Wait};
 use exos_replacement::PolicyName;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::fstatfs;
@@ -262,6 +262,12 @@ impl Client {
     /// Lets go of what was lent ([`Aggregate::lend`]) and is not used any more.
     pub fn take_back(&self) {
         self.receiver.take_back();
+    }
+
+    /// Ends the connection; what was lent stays, and is still taken back.
+    #[must_use]
+    pub fn retire(self) -> Loans {
+        self.receiver.retire()
     }
 
     /// How the cache is used.

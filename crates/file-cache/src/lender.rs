@@ -5,25 +5,27 @@
 //! What it lends ([`LentFile`]) stays where it is, whatever becomes of that thread, of the service or of the file. What is not used any more it
 //! lets go of when it hears of that. So the program has one share and one connection, however many threads it has.
 //!
-//! Where there is no service it is looked for again after a while, and who asks meanwhile is told at once: nobody waits for a service more
-//! than a part of the time.
+//! Where there is no service it is looked for again after a while, and who asks meanwhile is told at once. Nobody waits for a file longer than
+//! [`LEND_TIME`]; where the service takes that long, it is not asked for nine times as long, whether it has answered or not.
+//!
+//! A membership that is over ([`Lender::ended`]) may keep all of its pool as long as something of it is lent: who keeps that is to give it up.
 
 use crate::client::{Client, File, Opened};
 use crate::error::Error;
-use crate::limits::{BUFFER_LEN, EXTENT_LEN, RETRY_PART, RETRY_TIME, SHARE_PATIENCE, SHARE_REST};
+use crate::lending::State;
+use crate::limits::{
+    BUFFER_LEN, EXTENT_LEN, LEND_TIME, RETIRED_MAX, RETRY_PART, RETRY_TIME, SHARE_PATIENCE,
+};
 use crate::protocol::Status;
 use exos_host::affinity;
-use exos_iolite::{Aggregate, Lent};
+use exos_iolite::{Aggregate, Lent, Loans};
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
-
-/// Of its share a program keeps this part at most: the rest is for what it has given up and still uses, and for what comes.
-const KEPT_PART: u64 = 2;
+use std::time::{Duration, Instant};
 
 /// Lends files of the cache to all threads of a program. A clone is the same one.
 #[derive(Clone)]
@@ -38,27 +40,20 @@ struct Shared {
     state: Arc<State>,
 }
 
-/// What others may see without asking.
-#[derive(Default)]
-struct State {
-    /// Bytes of buffers that are lent.
-    lent: AtomicU64,
-    /// Bytes of them that may be kept.
-    limit: AtomicU64,
-    /// The thread is told already that something came back.
-    is_told: AtomicBool,
-}
-
 /// What the thread is asked.
 enum Ask {
-    Read(
-        OwnedFd,
-        u64,
-        SyncSender<Result<LentFile, NotLent>>,
-        Arc<Shared>,
-    ),
+    Read(Wanted),
     /// Something came back.
     TakeBack,
+}
+
+struct Wanted {
+    file: OwnedFd,
+    len: u64,
+    /// Nobody waits any more from then on.
+    due: Instant,
+    reply: SyncSender<Result<LentFile, NotLent>>,
+    home: Arc<Shared>,
 }
 
 /// Why a file is not lent. The program reads it by itself.
@@ -94,22 +89,39 @@ impl Lender {
         }))
     }
 
-    /// All of a file that is open for reading and has this length. Waits for the service.
+    /// All of a file that is open for reading and has this length. Waits for the service, [`LEND_TIME`] at most.
     ///
     /// # Errors
     ///
     /// Why it is not lent.
     pub fn lend(&self, file: OwnedFd, len: u64) -> Result<LentFile, NotLent> {
         let gone = || NotLent::NoService(Error::Fault("no thread is left"));
+        if self.0.state.is_late() {
+            return Err(NotLent::NotNow);
+        }
         let (reply, answer) = sync_channel(1);
-        let ask = Ask::Read(file, len, reply, self.0.clone());
+        let ask = Ask::Read(Wanted {
+            file,
+            len,
+            due: Instant::now() + LEND_TIME,
+            reply,
+            home: self.0.clone(),
+        });
         self.asks()?.send(ask).map_err(|_| gone())?;
-        answer.recv().map_err(|_| gone())?
+        answer.recv_timeout(LEND_TIME).map_err(|why| match why {
+            RecvTimeoutError::Timeout => NotLent::NoService(Error::Silent),
+            RecvTimeoutError::Disconnected => gone(),
+        })?
     }
 
-    /// Bytes of buffers that the program may keep: half of its share, or less where others have the rest. None before it has a share.
-    pub fn limit(&self) -> u64 {
-        self.0.state.limit.load(Ordering::Relaxed)
+    /// Bytes of buffers that the program may keep: half of its share, or less where others have the rest. Nothing where it is no member.
+    pub fn limit(&self) -> Option<u64> {
+        self.0.state.limit()
+    }
+
+    /// How many memberships are over. What was lent before is of one that is: it keeps memory that nobody else can use.
+    pub fn ended(&self) -> u64 {
+        self.0.state.ended.load(Ordering::SeqCst)
     }
 
     /// Bytes of buffers that are lent.
@@ -143,12 +155,12 @@ struct Work {
     socket: Option<PathBuf>,
     state: Arc<State>,
     client: Option<Client>,
+    /// What is lent of memberships that are over.
+    retired: Vec<Loans>,
     /// What the program may keep, the rest of it included.
     share: u64,
     /// Nobody is asked before.
     retry: Instant,
-    /// Less than half of the share is kept until then.
-    limit_until: Option<Instant>,
 }
 
 impl Work {
@@ -157,9 +169,9 @@ impl Work {
             socket,
             state,
             client: None,
+            retired: Vec::new(),
             share: 0,
             retry: Instant::now(),
-            limit_until: None,
         }
     }
 
@@ -167,17 +179,33 @@ impl Work {
     fn go_on(&mut self, asks: &Receiver<Ask>) {
         while let Ok(ask) = asks.recv() {
             self.state.is_told.store(false, Ordering::SeqCst);
-            self.client.iter().for_each(Client::take_back);
-            if let Ask::Read(file, len, reply, home) = ask {
-                let lent = self.read(&file, len).map(|lent| {
-                    self.state.lent.fetch_add(lent.taken(), Ordering::Relaxed);
-                    let lent = Some(lent);
-                    LentFile { lent, home }
-                });
-                // Who asked may have gone.
-                let _ = reply.send(lent);
+            self.take_back();
+            match ask {
+                Ask::Read(wanted) if Instant::now() < wanted.due => self.answer(wanted),
+                // Who asked has gone.
+                Ask::Read(_) | Ask::TakeBack => {}
             }
         }
+    }
+
+    fn take_back(&mut self) {
+        self.client.iter().for_each(Client::take_back);
+        self.retired.iter().for_each(Loans::take_back);
+        self.retired.retain(|loans| !loans.are_over());
+    }
+
+    fn answer(&mut self, wanted: Wanted) {
+        self.state.set_due(Some(wanted.due));
+        let lent = self.read(&wanted.file, wanted.len).map(|lent| {
+            self.state.lent.fetch_add(lent.taken(), Ordering::Relaxed);
+            LentFile {
+                lent: Some(lent),
+                home: wanted.home,
+            }
+        });
+        self.state.set_due(None);
+        // Who asked may have gone.
+        let _ = wanted.reply.send(lent);
     }
 
     fn read(&mut self, file: &OwnedFd, len: u64) -> Result<Lent, NotLent> {
@@ -189,71 +217,73 @@ impl Work {
         let mut read = self.attempt(file, len);
         if was_connected && read.as_ref().is_err_and(has_ended) {
             // Another may be there by now.
-            self.client = None;
+            self.retire();
             read = self.attempt(file, len);
         }
+        let (read, rest) = self.judge(read);
+        let waited = begun.elapsed();
+        let rest = match waited >= LEND_TIME {
+            true => rest.max(waited.saturating_mul(RETRY_PART)),
+            false => rest,
+        };
+        self.retry = begun + waited + rest;
+        read
+    }
+
+    /// What comes of an attempt, and how long there is none afterwards.
+    fn judge(&mut self, read: Result<Option<Lent>, Error>) -> (Result<Lent, NotLent>, Duration) {
         match read {
-            Ok(Some(lent)) => Ok(lent),
-            Ok(None) => Err(NotLent::Share),
-            Err(Error::Changed) => Err(NotLent::Refused(Status::Changed)),
+            Ok(Some(lent)) => (Ok(lent), Duration::ZERO),
+            Ok(None) => (Err(NotLent::Share), Duration::ZERO),
+            Err(Error::Changed) => (Err(NotLent::Refused(Status::Changed)), Duration::ZERO),
             Err(Error::Refused(Status::Share)) => {
-                self.squeeze();
-                Err(NotLent::Share)
+                // Others have the rest of the share, and the service waits before it says so.
+                self.state.squeeze();
+                (Err(NotLent::Share), SHARE_PATIENCE)
             }
-            Err(Error::Refused(status)) => Err(NotLent::Refused(status)),
+            Err(Error::Refused(status)) => (Err(NotLent::Refused(status)), Duration::ZERO),
             Err(error) => {
-                self.client = None;
-                let waited = begun.elapsed().saturating_mul(RETRY_PART);
-                self.retry = Instant::now() + waited.max(RETRY_TIME);
-                Err(NotLent::NoService(error))
+                self.retire();
+                (Err(NotLent::NoService(error)), RETRY_TIME)
             }
+        }
+    }
+
+    /// The membership is over, but for what is lent of it.
+    fn retire(&mut self) {
+        if let Some(client) = self.client.take() {
+            self.state.set_share(None);
+            self.retired.push(client.retire());
+            self.state.ended.fetch_add(1, Ordering::SeqCst);
         }
     }
 
     /// All of a file, from the service that is there; nothing where the program keeps all that it may.
     fn attempt(&mut self, file: &OwnedFd, len: u64) -> Result<Option<Lent>, Error> {
-        self.connect()?;
-        let lent = self.state.lent.load(Ordering::Relaxed);
+        if self.client.is_none() {
+            self.take_back();
+            if self.retired.len() >= RETIRED_MAX {
+                return Ok(None);
+            }
+            self.connect()?;
+        }
+        let (lent, taken) = (self.state.lent.load(Ordering::Relaxed), Lender::taken(len));
         // The service would wait before it says so.
-        if lent.saturating_add(Lender::taken(len)) > self.share {
+        if lent.saturating_add(taken) > self.share {
             return Ok(None);
         }
         self.read_all(file, len).map(Some)
     }
 
     fn connect(&mut self) -> Result<(), Error> {
-        if self.client.is_some() {
-            if self
-                .limit_until
-                .is_some_and(|until| until <= Instant::now())
-            {
-                self.set_limit(self.share / KEPT_PART, None);
-            }
-            return Ok(());
-        }
         let mut client = match &self.socket {
             Some(socket) => Client::connect(socket)?,
             None => Client::find()?,
         };
         self.share = client.statistics()?.share;
-        self.set_limit(self.share / KEPT_PART, None);
+        self.state.set_share(Some(self.share));
         self.client = Some(client);
         Ok(())
-    }
-
-    fn set_limit(&mut self, limit: u64, until: Option<Instant>) {
-        self.state.limit.store(limit, Ordering::Relaxed);
-        self.limit_until = until;
-    }
-
-    /// Others have the rest of the share: for a while no more is kept than now, and the service is not asked at once again, since it waits
-    /// before it says so.
-    fn squeeze(&mut self) {
-        let limit = self.state.limit.load(Ordering::Relaxed);
-        let lent = self.state.lent.load(Ordering::Relaxed);
-        let now = Instant::now();
-        self.set_limit(limit.min(lent), Some(now + SHARE_REST));
-        self.retry = now + SHARE_PATIENCE;
     }
 
     /// All of a file, in memory that this process keeps from others as long as it is lent.
@@ -331,7 +361,8 @@ impl Drop for LentFile {
 
 impl fmt::Debug for Lender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lender({} bytes of {} lent)", self.lent(), self.limit())
+        let (lent, limit) = (self.lent(), self.limit());
+        write!(f, "Lender({lent} bytes of {limit:?} lent)")
     }
 }
 

@@ -34,6 +34,7 @@ mod error;
 mod extents;
 mod kept;
 mod lender;
+mod lending;
 pub mod limits;
 mod mounts;
 mod open_file;

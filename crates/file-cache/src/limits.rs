@@ -63,8 +63,15 @@ pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// How long a program of several threads does not look for a service after there was none.
 pub const RETRY_TIME: Duration = Duration::from_secs(5);
 
-/// How many times as long as it has waited for a service that did not answer it does not ask: a tenth of the time is lost at most.
+/// How long a thread of such a program waits for a file before it reads that by itself: a slow disk's time for a long one.
+pub const LEND_TIME: Duration = Duration::from_secs(1);
+
+/// How many times as long as the service took for a file, or to fail, it is not asked where that was [`LEND_TIME`] or longer: of a service that is
+/// silent a tenth of the time is spent waiting at most.
 pub const RETRY_PART: u32 = 9;
+
+/// Memberships that are over and of which something is lent: each keeps a pool. With more no service is asked until one has nothing lent.
+pub const RETIRED_MAX: usize = 4;
 
 /// How long it keeps less than half of its share after the service had no room for more: others of its user may have given something up.
 pub const SHARE_REST: Duration = Duration::from_secs(60);

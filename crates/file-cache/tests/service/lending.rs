@@ -1,9 +1,10 @@
 //! Files that are lent to all threads of a program.
 
+use crate::apart::Apart;
 use crate::common::{AT_MOST, Place, content, serve};
 use exos_buf::Foreign as _;
 use exos_file_cache::limits::{EXTENT_LEN, MEMORY_MIN};
-use exos_file_cache::{Lender, LentFile, NotLent, Status};
+use exos_file_cache::{Error, Lender, LentFile, NotLent, Status};
 use exos_replacement::PolicyName;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ fn a_file_is_there_once_for_all_threads_of_all_programs() {
     // In three references of each.
     let taken = EXTENT_LEN as u64;
     assert_eq!(lenders[0].lent(), 3 * taken);
-    assert_eq!(lenders[0].limit(), SHARE / 2);
+    assert_eq!(lenders[0].limit(), Some(SHARE / 2));
     std::fs::write(&path, b"another version, and a short one").expect("room");
     let other = lend(&lenders[0], &path).expect("it is there");
     assert_eq!(bytes(&other), b"another version, and a short one");
@@ -120,4 +121,41 @@ fn a_file_that_is_written_is_not_lent() {
         bytes(&lend(&lender, &other).expect("nobody does")),
         content(2, 5000)
     );
+}
+
+/// A service that is silent is waited for a moment, and what it lent before stays when the connection is given up.
+#[test]
+fn a_silent_service_is_waited_for_a_moment() {
+    let service = Apart::new();
+    let place = &service.place;
+    let files = extents(place, 4);
+    let lender = lender(place);
+    let first = lend(&lender, &files[0]).expect("it is there");
+    let second = lend(&lender, &files[1]).expect("it is there");
+    service.stop();
+    let told = lend(&lender, &files[2]).expect_err("it is silent");
+    assert!(matches!(told, NotLent::NoService(Error::Silent)), "{told}");
+    let told = lend(&lender, &files[2]).expect_err("it is silent");
+    assert!(matches!(told, NotLent::NotNow), "{told}");
+    let end = Instant::now() + AT_MOST;
+    while lender.ended() == 0 {
+        assert!(Instant::now() < end, "the connection is not given up");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(lender.limit(), None);
+    assert!(bytes(&first) == content(0, EXTENT_LEN));
+    assert!(bytes(&second) == content(1, EXTENT_LEN));
+}
+
+#[test]
+fn a_service_that_has_ended_is_told_of() {
+    let mut service = Apart::new();
+    let files = extents(&service.place, 2);
+    let lender = lender(&service.place);
+    let first = lend(&lender, &files[0]).expect("it is there");
+    assert_eq!(lender.ended(), 0);
+    service.begin_again();
+    let second = lend(&lender, &files[1]).expect("another is there");
+    assert_eq!(lender.ended(), 1);
+    assert!(bytes(&first) == content(0, EXTENT_LEN) && bytes(&second) == content(1, EXTENT_LEN));
 }

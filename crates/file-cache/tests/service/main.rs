@@ -4,6 +4,7 @@
 #[path = "../../examples/own_policy.rs"]
 mod own_policy;
 
+mod apart;
 mod bounds;
 mod common;
 mod hostile;

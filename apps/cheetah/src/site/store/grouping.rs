@@ -70,16 +70,13 @@ impl Tree {
             }
             let coded = self.coded_versions(&path, &version);
             let versions = coded.iter().map(|&(_, version)| version).chain([version]);
-            let len = versions
-                .map(|version| self.nodes.len_in_memory(version))
-                .sum();
-            let is_wanted = self.is_wanted(&path) || self.is_read_unasked(len);
-            if is_wanted {
-                self.make_lent_room(len, sink);
-            }
-            let content = is_wanted.then(|| self.content_at(&path, &path)).flatten();
-            match content {
-                Some(content) => self.join(path, content, coded, sink),
+            let lens = versions.map(|version| self.nodes.len_in_memory(version));
+            let lens: Vec<u64> = lens.collect();
+            let is_wanted = self.is_wanted(&path) || self.is_read_unasked(lens.iter().sum());
+            let lends = is_wanted && self.make_lent_room(lens, sink);
+            let content = is_wanted.then(|| self.content_at(&path, &path, lends));
+            match content.flatten() {
+                Some(content) => self.join(path, content, (coded, lends), sink),
                 // If somebody is writing to it, a notice is on its way, which brings us here again.
                 None if self.holds(&path) => {}
                 None => sink(self.site, Change::Listed(path, About::of(&version))),
@@ -91,11 +88,11 @@ impl Tree {
         &mut self,
         path: SitePath,
         (version, content): (Version, Content),
-        coded: Vec<(Coding, Version)>,
+        (coded, lends): (Vec<(Coding, Version)>, bool),
         sink: &mut Sink,
     ) {
         let read = |(coding, _)| {
-            let (version, content) = self.content_at(&coded_path(&path, coding), &path)?;
+            let (version, content) = self.content_at(&coded_path(&path, coding), &path, lends)?;
             Some((coding, version, content))
         };
         let coded: Vec<Coded> = coded.into_iter().filter_map(read).collect();
@@ -136,8 +133,13 @@ impl Tree {
     }
 
     /// What is in the file at a path, if it is the version that was last seen there; it becomes a part of the document
-    /// at `of`.
-    fn content_at(&mut self, path: &SitePath, of: &SitePath) -> Option<(Version, Content)> {
+    /// at `of`, which may be lent where there is room for all of it.
+    fn content_at(
+        &mut self,
+        path: &SitePath,
+        of: &SitePath,
+        lends: bool,
+    ) -> Option<(Version, Content)> {
         let Some(&Node::File(known)) = self.nodes.get(path) else {
             return None;
         };
@@ -149,7 +151,7 @@ impl Tree {
                 .filter(|_| seen == known)
                 .map(|file| (known, Content::Long(file)));
         }
-        let lend = self.lends(of);
+        let lend = self.lends(of, lends);
         let read = self
             .root
             .read(&real, limit, Reason::TooLong { limit }, lend);

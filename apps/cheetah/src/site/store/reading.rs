@@ -60,8 +60,8 @@ impl Tree {
             self.list(path, version, sink);
             return Ok(true);
         }
-        self.make_lent_room(version.len, sink);
-        let Some((version, content)) = self.read(path, real)? else {
+        let has_lent_room = self.make_lent_room([version.len], sink);
+        let Some((version, content)) = self.read(path, real, has_lent_room)? else {
             return Ok(false);
         };
         // Somebody may have begun to write before it was opened: the kernel had told by then.
@@ -156,10 +156,15 @@ impl Tree {
     }
 
     /// Reads a file that is not long.
-    fn read(&self, path: &SitePath, real: &Path) -> Result<Option<(Version, FileContent)>, Reason> {
+    fn read(
+        &self,
+        path: &SitePath,
+        real: &Path,
+        has_lent_room: bool,
+    ) -> Result<Option<(Version, FileContent)>, Reason> {
         let (most, memory_len) = (self.limits.document_len, self.limits.memory_len);
         let limit = most.min(memory_len).min(CONTENT_LEN_MAX as u64);
-        let lend = self.lends(path);
+        let lend = self.lends(path, has_lent_room);
         match self.root.read(real, limit, Reason::TooLong { limit }, lend) {
             // It has become a long one since it was looked at.
             Err(Reason::TooLong { limit }) if limit < most => Ok(None),
@@ -167,8 +172,13 @@ impl Tree {
         }
     }
 
-    /// What looks for the content of a file in the file cache, for the document at a path; nothing where it is to be in this process's memory.
-    pub(super) fn lends(&self, path: &SitePath) -> impl Fn(&File, u64) -> Option<SharedBytes> {
+    /// What looks for the content of a file in the file cache, for the document at a path, if there is room; nothing where it is to be in this
+    /// process's memory.
+    pub(super) fn lends(
+        &self,
+        path: &SitePath,
+        has_room: bool,
+    ) -> impl Fn(&File, u64) -> Option<SharedBytes> {
         let (lender, statistics) = {
             let cache = self.cache.lock();
             (cache.lender().cloned(), cache.statistics().clone())
@@ -176,18 +186,26 @@ impl Tree {
         let lender = lender.filter(|_| !self.is_kept(path));
         move |file, len| {
             let lender = lender.as_ref().filter(|_| FromCache::is_for(len))?;
-            let lent = lender.lend(file, len);
+            let lent = has_room.then(|| lender.lend(file, len)).flatten();
             statistics.note_lent(lent.is_some());
             lent
         }
     }
 
-    /// Has others go from the file cache, where a file of this length is to come from there.
-    pub(super) fn make_lent_room(&self, len: u64, sink: &mut Sink) {
-        if self.is_lent(len) {
-            let evicted = self.cache.lock().make_lent_room(FromCache::taken(len));
-            say_evicted(evicted, sink);
+    /// Has others go from the file cache, where files of these lengths are to come from there for one document; whether there is room.
+    pub(super) fn make_lent_room(
+        &self,
+        lens: impl IntoIterator<Item = u64>,
+        sink: &mut Sink,
+    ) -> bool {
+        let lent = lens.into_iter().filter(|len| self.is_lent(*len));
+        let taken: u64 = lent.map(FromCache::taken).sum();
+        if taken == 0 {
+            return true;
         }
+        let (evicted, has_room) = self.cache.lock().make_lent_room(taken);
+        say_evicted(evicted, sink);
+        has_room
     }
 
     /// Whether files of this length come from the file cache, if it takes them.

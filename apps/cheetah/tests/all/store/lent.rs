@@ -1,6 +1,7 @@
 //! Documents that come from the file cache that processes share, of a real service.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -12,12 +13,15 @@ use exos_cheetah::site::{Cache, Change, Description, Document, Entry, SharedCach
 use exos_file_cache::limits::{EXTENT_LEN, MEMORY_MIN};
 use exos_file_cache::{Client, Options, Service};
 use exos_replacement::PolicyName;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::common::folder::Folder;
 use crate::common::path;
 
 /// What is not so by then will not be.
 const AT_MOST: Duration = Duration::from_secs(60);
+/// Where a service that can end serves.
+const SOCKET: &str = "EXOS_TEST_FILE_CACHE";
 /// What a program may keep of the least memory, and what documents keep of that.
 const SHARE: u64 = MEMORY_MIN / 4;
 const LIMIT: u64 = SHARE / 2;
@@ -35,17 +39,55 @@ fn serve(folder: &Folder) -> PathBuf {
     let (is_there, told) = channel();
     let path = socket.clone();
     std::thread::spawn(move || {
-        let options = Options {
-            memory: MEMORY_MIN,
-            policy: PolicyName::S3Fifo.policy(),
-            users: Vec::new(),
-        };
-        let mut service = Service::new(&path, options).unwrap();
+        let mut service = Service::new(&path, options()).unwrap();
         is_there.send(()).unwrap();
         service.run().unwrap();
     });
     told.recv_timeout(AT_MOST).unwrap();
     socket
+}
+
+fn options() -> Options {
+    Options {
+        memory: MEMORY_MIN,
+        policy: PolicyName::S3Fifo.policy(),
+        users: Vec::new(),
+    }
+}
+
+/// A service in a process of its own, which can end: this program, of which that runs one test.
+struct Apart(Child);
+
+impl Apart {
+    fn new(socket: &Path) -> Apart {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "store::lent::serves_apart"]);
+        command.env(SOCKET, socket).stdout(Stdio::null());
+        let apart = Apart(command.spawn().unwrap());
+        let end = Instant::now() + AT_MOST;
+        while Client::connect(socket).is_err() {
+            assert!(Instant::now() < end, "it does not serve");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        apart
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+#[ignore = "this is the service of others"]
+fn serves_apart() {
+    let Some(socket) = std::env::var_os(SOCKET).map(PathBuf::from) else {
+        return;
+    };
+    set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
+    Service::new(&socket, options()).unwrap().run().unwrap();
 }
 
 /// A server's documents.
@@ -218,4 +260,62 @@ fn without_a_service_documents_are_copied() {
     assert!(document.lent_body().is_none() && body(&document) == long);
     let figures = served.figures();
     assert_eq!((figures.lent_files, figures.copied_files), (0, 1));
+}
+
+/// Of a service that has ended nothing is kept: it would keep all of its memory.
+#[test]
+fn documents_of_a_service_that_has_ended_are_read_again() {
+    let folder = folder();
+    let name = |n: usize| format!("/{n}.bin");
+    for n in 0..8 {
+        folder.write(&name(n)[1..], content(n, EXTENT_LEN));
+    }
+    settle();
+    std::fs::create_dir(folder.path(".run")).unwrap();
+    let socket = folder.path(".run/file-cache.sock");
+    let service = Apart::new(&socket);
+    let mut served = Served::new(&folder, socket.clone());
+    let first = served.get(&name(0));
+    assert!(first.lent_body().is_some());
+    drop(service);
+    let _service = Apart::new(&socket);
+    assert!(served.found(&name(0)).is_some(), "nobody knows of it");
+    assert!(body(&served.get(&name(1))) == content(1, EXTENT_LEN));
+    assert!(served.found(&name(0)).is_none(), "it is of the first");
+    assert_eq!(served.figures().lent, 0);
+    // A response under way has it.
+    assert!(body(&first) == content(0, EXTENT_LEN));
+    for n in [0, 1] {
+        assert!(served.get(&name(n)).lent_body().is_some(), "{n}");
+    }
+    assert_eq!(served.figures().lent, 2 * EXTENT_LEN as u64);
+}
+
+/// What would not be kept there is not asked for: it is in this process's memory.
+#[test]
+fn a_document_without_lent_room_is_copied_once() {
+    let folder = folder();
+    let small = LIMIT as usize / EXTENT_LEN;
+    let name = |n: usize| format!("/{n}.bin");
+    for n in 0..small {
+        folder.write(&name(n)[1..], content(n, EXTENT_LEN));
+    }
+    let large = [2 * EXTENT_LEN, LIMIT as usize + EXTENT_LEN];
+    for len in large {
+        folder.write(&name(len)[1..], content(len, len));
+    }
+    settle();
+    let mut served = Served::new(&folder, serve(&folder));
+    for n in 0..small {
+        assert!(served.get(&name(n)).lent_body().is_some());
+    }
+    for len in large {
+        let document = served.get(&name(len));
+        assert!(document.lent_body().is_none() && body(&document) == content(len, len));
+        assert!(served.found(&name(len)).is_some(), "it is kept");
+    }
+    let figures = served.figures();
+    let counts = (figures.lent_files, figures.copied_files, figures.evictions);
+    assert_eq!(counts, (small as u64, 2, 0), "{figures:?}");
+    assert_eq!(figures.lent, LIMIT);
 }

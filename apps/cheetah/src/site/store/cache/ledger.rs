@@ -13,19 +13,19 @@ use exos_replacement::{Key, Newcomer, Policy as _, S3Fifo};
 
 use super::lending::FromCache;
 use super::statistics::{self, Statistics};
-use crate::limits::{CACHE_LARGE_PART, DOCUMENT_OVERHEAD_LEN, LEAVING_SWEPT, LENT_LARGE_PART};
+use crate::limits::{CACHE_LARGE_PART, DOCUMENT_OVERHEAD_LEN, LEAVING_SWEPT};
 use crate::site::path::{About, SitePath};
 
 /// A document in memory.
 #[derive(Debug)]
-struct Unit {
+pub(super) struct Unit {
     site: usize,
     paths: Vec<SitePath>,
     about: About,
     bytes: Vec<SharedBytes>,
     cost: u64,
     /// Bytes of the file cache that it keeps.
-    lent: u64,
+    pub(super) lent: u64,
     /// The policy of its account knows of it; others stay for as long as their files.
     may_go: bool,
 }
@@ -63,15 +63,17 @@ pub struct Cache {
     held: u64,
     policy: S3Fifo,
     /// What is kept of the file cache, and which documents go for another there.
-    lent: u64,
-    lent_policy: S3Fifo,
-    units: Vec<Option<Unit>>,
+    pub(super) lent: u64,
+    pub(super) lent_policy: S3Fifo,
+    /// Memberships of it that are over, and of which nothing is kept any more.
+    pub(super) memberships_ended: u64,
+    pub(super) units: Vec<Option<Unit>>,
     free: Vec<Key>,
     by_path: HashMap<(usize, SitePath), Key>,
     leaving: VecDeque<(SharedBytes, u64)>,
     leaving_len: u64,
     /// Where documents come from by reference, if they do.
-    lender: Option<FromCache>,
+    pub(super) lender: Option<FromCache>,
     statistics: Arc<Statistics>,
 }
 
@@ -84,6 +86,7 @@ impl Cache {
             policy: S3Fifo::default(),
             lent: 0,
             lent_policy: S3Fifo::default(),
+            memberships_ended: 0,
             units: Vec::new(),
             free: Vec::new(),
             by_path: HashMap::new(),
@@ -113,7 +116,7 @@ impl Cache {
         &self.statistics
     }
 
-    fn publish(&self) {
+    pub(super) fn publish(&self) {
         self.statistics.held.store(self.held, Ordering::Relaxed);
         let leaving = self.leaving_len;
         self.statistics.leaving.store(leaving, Ordering::Relaxed);
@@ -181,6 +184,7 @@ impl Cache {
         let lent = arrival.bytes.iter().map(SharedBytes::taken).sum();
         let is_lent = lent == 0 || self.has_lent_room(lent);
         let is_held = self.held.saturating_add(cost) <= room && is_lent || arrival.is_kept;
+        evicted.append(&mut self.end_memberships());
         if is_held {
             self.hold(site, path, arrival, (cost, lent));
         } else {
@@ -188,27 +192,6 @@ impl Cache {
         }
         self.publish();
         Admission { evicted, is_held }
-    }
-
-    /// Has documents go until there is room for another one that keeps this much of the file cache, if it may have that for them: what is to be
-    /// read has room before it is.
-    pub fn make_lent_room(&mut self, lent: u64) -> Vec<Evicted> {
-        self.sweep();
-        let mut evicted = Vec::new();
-        let limit = self.lender.as_ref().map_or(0, FromCache::limit);
-        while lent <= limit / LENT_LARGE_PART && self.lent + lent > limit {
-            let Some(mut victims) = self.evict(true) else {
-                break;
-            };
-            evicted.append(&mut victims);
-        }
-        self.publish();
-        evicted
-    }
-
-    fn has_lent_room(&self, lent: u64) -> bool {
-        let limit = self.lender.as_ref().map_or(0, FromCache::limit);
-        self.lent + lent <= limit
     }
 
     fn hold(&mut self, site: usize, path: &SitePath, arrival: Arrival, (cost, lent): (u64, u64)) {
@@ -302,7 +285,7 @@ impl Cache {
     }
 
     /// Takes out the document whose turn it is, of those in this process's memory or in the file cache; gives its paths.
-    fn evict(&mut self, is_lent: bool) -> Option<Vec<Evicted>> {
+    pub(super) fn evict(&mut self, is_lent: bool) -> Option<Vec<Evicted>> {
         let units = &self.units;
         let mut uses = |key: Key| {
             let unit = units.get(key.index()).and_then(Option::as_ref);
@@ -314,6 +297,11 @@ impl Cache {
             true => &mut self.lent_policy,
         };
         let key = policy.victim(&mut uses)?;
+        Some(self.take_out(key))
+    }
+
+    /// Takes a document out of which its policy knows nothing any more; gives its paths.
+    pub(super) fn take_out(&mut self, key: Key) -> Vec<Evicted> {
         statistics::add(&self.statistics.evictions, 1);
         let unit = self.release(key);
         let Unit { site, about, .. } = unit;
@@ -321,7 +309,7 @@ impl Cache {
             self.by_path.remove(&(site, path.clone()));
         }
         let evicted = |path| Evicted { site, path, about };
-        Some(unit.paths.into_iter().map(evicted).collect())
+        unit.paths.into_iter().map(evicted).collect()
     }
 
     /// Gives a document back.

@@ -38,9 +38,14 @@ impl FromCache {
         }))
     }
 
-    /// Bytes that documents may keep there; none before anything was asked for.
-    pub fn limit(&self) -> u64 {
+    /// Bytes that documents may keep there, where that is known.
+    pub fn limit(&self) -> Option<u64> {
         self.0.lender.limit()
+    }
+
+    /// How many memberships are over, the documents of which are to go.
+    pub fn ended(&self) -> u64 {
+        self.0.lender.ended()
     }
 
     /// Whether files of this length are asked for.

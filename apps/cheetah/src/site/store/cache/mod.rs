@@ -14,6 +14,7 @@
 
 mod ledger;
 mod lending;
+mod room;
 mod statistics;
 
 pub use ledger::{Admission, Arrival, Cache, Evicted, SharedCache};

@@ -35,7 +35,7 @@ pub struct Figures {
     pub lent: u64,
     /// Files that came from there by reference.
     pub lent_files: u64,
-    /// Files that could not, though it was asked for them.
+    /// Files that could not, though they are long enough.
     pub copied_files: u64,
 }
 
