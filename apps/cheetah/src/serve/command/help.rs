@@ -71,7 +71,10 @@ const SECTIONS: [(&str, &[&str]); 9] = [
             "acme_dns_hook",
         ],
     ),
-    ("Content", &["no_http2", "fastcgi", "application", "proxy"]),
+    (
+        "Content",
+        &["file_cache", "no_http2", "fastcgi", "application", "proxy"],
+    ),
     ("To compare", &["sockets", "without"]),
 ];
 
