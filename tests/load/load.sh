@@ -23,8 +23,13 @@ head -c 300000 /dev/urandom >"$work/site/large"
 load() { timeout "${most:-300}" "$exos" lab exec --name "$lab" b -- "$exos" load --link xdp:wire --address 10.10.0.20/24 --address fd10::20/64 ${idle---idle sleep} --json "$@" >"$work/load" 2>"$work/load.err"; }
 # over_sockets ARGUMENTS...: the same over the kernel's sockets, as nobody and without privileges.
 over_sockets() { timeout 300 "$exos" lab exec --name "$lab" "${over_sockets_at:-b}" -- setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$work/exos" load --sockets ${idle---idle sleep} --json "$@" >"$work/load" 2>"$work/load.err"; }
-# got EXPRESSION: of the load's JSON, which is called r.
-got() { python3 -S -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1; }
+# got EXPRESSION: of the load's JSON, which is called r; where there is none, why the load has failed.
+got() {
+    [ -s "$work/load" ] || { echo "no report: $(tail -n 3 "$work/load.err")"; return; }
+    python3 -S -c "import json; r = json.load(open('$work/load')); print($1)" 2>&1
+}
+# count EXPRESSION: a number of it, 0 where there is none.
+count() { local number; number=$(got "$1"); [[ $number =~ ^[0-9]+$ ]] || number=0; echo "$number"; }
 # What was to begin of a load with a rate and an end, and other errors: what a busy machine does not let begin in time is told, and counts.
 begun="r['errors'].pop('not_begun', 0) + r['responses'], r['errors']"
 # refused NAME WANTED ARGUMENTS...: no load is begun, and it is said why.
@@ -115,13 +120,13 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
         "$([ "$polls" -lt 20 ] && echo yes || echo "$polls") $([ "$sleeps" -ge 190 ] && echo yes || echo "$sleeps")"
     # Acknowledgements ride on what is sent next, or go alone. What a late server has sent again is none of it.
     sent="r['counters']['tcp_segments_sent'] - r['counters']['tcp_segments_retransmitted']"
-    load http://10.10.0.10/small -n 300 -c 1 --requests-per-connection 1; merged=$(got "$sent")
-    load http://10.10.0.10/small -n 300 -c 1 --requests-per-connection 1 --no-merging; alone=$(got "$sent")
+    load http://10.10.0.10/small -n 300 -c 1 --requests-per-connection 1; merged=$(count "$sent")
+    load http://10.10.0.10/small -n 300 -c 1 --requests-per-connection 1 --no-merging; alone=$(count "$sent")
     same "merging saves a segment of each request at least" yes "$([ $((merged + 300)) -le "$alone" ] && echo yes || echo "$merged $alone")"
     load http://10.10.0.10/large -n 20 --no-verify-checksums
     same "checksums that are not verified" "20 6000000 {}" "$(got "r['responses'], r['content_bytes'], r['errors']" | tr -d '(),')"
     load http://10.10.0.10/small --rate 500:1s,500-1500:1s
-    steps=$(got "r['responses']")
+    steps=$(count "r['responses']")
     same "steps and ramps" "1500 {}" "$(got "$begun" | tr -d '(),')"
     printf '3 http://10.10.0.10/small\n/large # less often\n' >"$work/list"
     load --urls "$work/list" -n 400 -c 8
@@ -178,12 +183,12 @@ if launch_in_lab "$work/site" --link xdp:wire --address 10.10.0.10/24 --address 
     over_sockets http://10.10.0.10/none -n 10 --early-finish --requests-per-connection 1 --http 1.0 -X HEAD
     same "sockets: what is not there, its head only, with our FIN first" "10 0 {'404': 10} {}" "$(got "r['responses'], r['content_bytes'], r['statuses'], r['errors']" | sed 's/^(//; s/)$//; s/\([0-9}]\),/\1/g')"
     over_sockets http://10.10.0.10/small --rate 500:1s,500-1500:1s
-    steps=$((steps + $(got "r['responses']")))
+    steps=$((steps + $(count "r['responses']")))
     same "sockets: steps and ramps" "1500 {}" "$(got "$begun" | tr -d '(),')"
     load http://10.10.0.10/set --surge "$work/site/set" -c 50 -d 4s
     same "users of a set of documents" "True {}" \
         "$(got "r['statuses'] == {'200': r['responses']} and r['responses'] >= 50, r['errors']" | tr -d '(),')"
-    surge=$(got "r['responses']")
+    surge=$(count "r['responses']")
     # Pools: parts of the network, whose addresses are asked for, and networks that the server reaches by our addresses.
     load http://10.10.0.10/small -n 2000 -c 40 --requests-per-connection 1 --pool 10.10.0.64/26
     same "from a part of the network" "2000 2000 {}" "$(got "r['responses'], r['connections'], r['errors']" | tr -d '(),')"
