@@ -4,7 +4,9 @@ use crate::common::{AT_MOST, Place};
 use exos_file_cache::limits::MEMORY_MIN;
 use exos_file_cache::{Client, Options, Service};
 use exos_replacement::PolicyName;
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, set_parent_process_death_signal, waitid,
+};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,8 +28,11 @@ impl Apart {
         Self { place, child }
     }
 
+    /// It is silent from now on: all its threads stand still.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
+        let child = WaitId::Pid(Pid::from_child(&self.child));
+        waitid(child, WaitIdOptions::STOPPED).expect("it is ours");
     }
 
     /// It is killed, and there is another.
