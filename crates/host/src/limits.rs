@@ -9,8 +9,8 @@ use std::time::Duration;
 pub const DUMP_ATTEMPTS: usize = 5;
 
 /// How long the kernel may take to answer a netlink request. It answers within the system call, except while
-/// another process holds the RTNL lock, for which seconds are already extraordinary.
-pub const NETLINK_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// others have the RTNL lock: a busy machine that takes many namespaces down keeps it for seconds at a time.
+pub const NETLINK_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest interface name without its terminator: `IFNAMSIZ` is 16.
 pub const INTERFACE_NAME_LEN: usize = 15;
