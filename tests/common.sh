@@ -24,21 +24,26 @@ need_programs() {
         command -v "${program%%:*}" >/dev/null || skip "$what" "${program%%:*} is not installed (apt-get install ${program##*:})"
     done
 }
-# need_aioquic WHAT: $PYTHON is an interpreter that has aioquic. Debian has no package of it: where none has it, one is made for this run, if
-# the package index can be reached, and goes with `forget_aioquic`. To be called before be_alone.
+# need_aioquic WHAT: $PYTHON is an interpreter that has aioquic. Debian has no package of it: where none has it, one is made, if the package index
+# can be reached: for all scripts of a run of ./test in the folder that it names, EXOS_TEST_AIOQUIC, or for this script alone, which goes with
+# `forget_aioquic`. To be called before be_alone.
 need_aioquic() {
-    local python=${PYTHON:-python3}
-    if ! "$python" -c 'import aioquic' 2>/dev/null; then
+    local python=${PYTHON:-python3} folder=${EXOS_TEST_AIOQUIC:-}
+    if ! has_aioquic "$python"; then
         [ -z "${EXOS_TEST_PYTHON:-}" ] || skip "$1" "$python has no aioquic"
-        EXOS_TEST_PYTHON=$(mktemp -d)
-        export EXOS_TEST_PYTHON
-        python=$EXOS_TEST_PYTHON/bin/python
-        if ! { python3 -m venv "$EXOS_TEST_PYTHON" && timeout 120 "$python" -m pip install -q aioquic; } >/dev/null 2>&1; then
-            rm -rf "$EXOS_TEST_PYTHON"
+        [ -n "$folder" ] || { EXOS_TEST_PYTHON=$(mktemp -d); export EXOS_TEST_PYTHON; folder=$EXOS_TEST_PYTHON/python; }
+        python=$folder/bin/python
+        # The first that needs it makes it. Where it cannot, the next tries again.
+        if ! (flock 4; has_aioquic "$python" || make_aioquic "$folder") 4>>"$folder.lock"; then
+            forget_aioquic
             skip "$1" "aioquic cannot be installed (python3 -m pip install aioquic)"
         fi
     fi
     export PYTHON=$python
+}
+has_aioquic() { "$1" -c 'import aioquic' 2>/dev/null; }
+make_aioquic() {
+    { rm -rf "$1" && python3 -m venv "$1" && timeout 120 "$1/bin/python" -m pip install -q aioquic; } >/dev/null 2>&1
 }
 forget_aioquic() { [ -z "${EXOS_TEST_PYTHON:-}" ] || rm -rf "$EXOS_TEST_PYTHON"; }
 # be_alone "$@": from here on, for root, in a network namespace of its own: what other runs make at the same time, or
