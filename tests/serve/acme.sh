@@ -98,7 +98,7 @@ comes() {
 serial() { $run openssl s_client -connect "$ip:8443" -servername a.test </dev/null 2>/dev/null | openssl x509 -noout -serial; }
 statistics() { get "http://a.test:8080/status/status.json"; }
 # counter NAME: as the status page has it, which may be a second old.
-counter() { statistics | python3 -c "import json,sys; print(json.load(sys.stdin)['counters']['$1'])"; }
+counter() { statistics | python3 -S -c "import json,sys; print(json.load(sys.stdin)['counters']['$1'])"; }
 # asked_by stack|host: the authority was asked in this way alone.
 asked_by() {
     local other=host; [ "$1" = stack ] || other=stack
@@ -144,7 +144,7 @@ https_only=true config state
 if sockets; then
     check "after a restart the certificate is there" is_served
     same "and is the same" "$before" "$(serial)"
-    same "and nothing was ordered" 0 "$(get https://a.test:8443/status/status.json | python3 -c "import json,sys; print(json.load(sys.stdin)['counters']['acme_orders'])")"
+    same "and nothing was ordered" 0 "$(get https://a.test:8443/status/status.json | python3 -S -c "import json,sys; print(json.load(sys.stdin)['counters']['acme_orders'])")"
     # Names that are added, whose site is for HTTPS alone, and of which one leads elsewhere.
     names='"a.test", "b.test", "blocked.test"' https_only=true config state 'challenge = "http-01"'
     kill -HUP "$server"
@@ -404,7 +404,7 @@ other=
 
 # The authority's advice (RFC 9773): told, and followed where it says that a certificate has to go.
 about="advice: "
-acme() { statistics | python3 -c "import json,sys; it=json.load(sys.stdin)['acme'][0]; print($1)"; }
+acme() { statistics | python3 -S -c "import json,sys; it=json.load(sys.stdin)['acme'][0]; print($1)"; }
 is_told() { [ "$(acme "it['expires_unix_seconds'] - 31 * 86400 < it['next_order_unix_seconds'] < it['expires_unix_seconds'] - 29 * 86400 and it['advised_from_unix_seconds'] < it['next_order_unix_seconds'] < it['advised_until_unix_seconds']" 2>/dev/null)" = True ]; }
 config state5
 if sockets; then
@@ -421,7 +421,7 @@ END
     curl -sS -m 10 --cacert "$work/ca.pem" -d @"$work/advice.json" "https://127.0.0.1:15000/set-renewal-info/"
     stop
     same "an account has its contact and when its terms were agreed to" "admin@example.org True" \
-        "$(python3 -c "import json,sys; it=json.load(open(sys.argv[1])); print(*it['mail'], it['agreed_at'] > 1)" "$work"/state5/*/contact.json)"
+        "$(python3 -S -c "import json,sys; it=json.load(open(sys.argv[1])); print(*it['mail'], it['agreed_at'] > 1)" "$work"/state5/*/contact.json)"
 else
     bad "it starts" "$(cat "$work/err")"
 fi

@@ -41,7 +41,7 @@ has "what TCP knows of it" "mss:1448 rcvmss:" "$(of "$serve" -ti)"
 has "a line of headings" "Local Address:Port" "$(of "$serve")"
 same "nothing of UDP" "" "$(of "$serve" -Hu)"
 same "nothing in a state that none is in" "" "$(of "$serve" -H state syn-sent)"
-same "JSON" "exos.ss/1 serve LISTEN ESTAB True" "$(of "$serve" -a --json | python3 -c '
+same "JSON" "exos.ss/1 serve LISTEN ESTAB True" "$(of "$serve" -a --json | python3 -S -c '
 import json, sys
 report = json.load(sys.stdin)
 sockets = [s for s in report["sockets"] if s["state"] != "TIME-WAIT"]
