@@ -28,7 +28,7 @@ site=$work/site
 mkdir "$site"
 echo home >"$site/index.html"
 head -c 100000 /dev/urandom >"$site/middle.bin"
-head -c 20000000 /dev/urandom >"$site/long.bin"
+head -c 6000000 /dev/urandom >"$site/long.bin"
 common="--port 8080 --tls-port 8443 --tls-self-signed --http3 --json"
 
 # judge RUNNER IP TEST...
