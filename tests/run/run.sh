@@ -58,6 +58,8 @@ ways() {
 }
 
 begin_runs run
+# Python's programs, which are started some hundred times, are compiled once.
+python3 -c 'import py_compile, sys; py_compile.compile(*sys.argv[1:], doraise=True)' "$here/run.py" "$work/run.pyc" || { bad "run.py"; exit 1; }
 # nginx FILE PORT: its configuration, with two workers.
 configure() {
     cat >"$1" <<END
@@ -86,60 +88,60 @@ same "curl: IPv6" "200 fd10::10" "$(run -- curl -so "$work/got" -w '%{http_code}
 # A program, and exos run with it, on one processor.
 core=$(taskset -pc $$ | sed 's/.*: //; s/[-,].*//')
 on_one_core() ( taskset -pc "$core" "$BASHPID" >/dev/null && run -- "$@" )
-[ "$way" ] || check "python3: what computes is let alone, on one processor" on_one_core python3 "$here/run.py" computes 10.10.0.2 8000
-[ ! "$way" ] || check "python3: reads that wake nobody" run -- python3 "$here/run.py" reads $ip
-[ "$way" ] || check "python3: the stack's addresses are among this host's" run -- python3 "$here/run.py" own_addresses $ip fd10::10
-[ "$way" ] || check "python3: and not in a network of its own" run -- unshare -n python3 "$here/run.py" own_addresses
+[ "$way" ] || check "python3: what computes is let alone, on one processor" on_one_core python3 "$work/run.pyc" computes 10.10.0.2 8000
+[ ! "$way" ] || check "python3: reads that wake nobody" run -- python3 "$work/run.pyc" reads $ip
+[ "$way" ] || check "python3: the stack's addresses are among this host's" run -- python3 "$work/run.pyc" own_addresses $ip fd10::10
+[ "$way" ] || check "python3: and not in a network of its own" run -- unshare -n python3 "$work/run.pyc" own_addresses
 # Our own address: processes behind one exos run reach each other by it.
-check "python3: connections to itself" run -- python3 "$here/run.py" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
+check "python3: connections to itself" run -- python3 "$work/run.pyc" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
 own='python3 -m http.server 8100 --directory "$0" >/dev/null 2>&1 & server=$!
     curl -s --retry 100 --retry-delay 0 --retry-max-time 60 --retry-all-errors -o "$1" "http://$2:8100/noise"; kill $server'
 run -- sh -c "$own" "$work/docs" "$work/got" $ip
 check "curl: from a server beside it, by our own address" cmp "$work/got" "$work/docs/noise"
-check "python3: what is looked at, and counted alone" run -- python3 "$here/run.py" counted 10.10.0.2 8000
-check "python3: options of a connection that comes to go by a Unix socket" run -- python3 "$here/run.py" options_kept 10.10.0.2 8000
-check "python3: limits of time, also of a listener that was passed on" run -- python3 "$here/run.py" time_limits 10.10.0.2 $ip
-check "python3: options that are set before connect and listen" run -- python3 "$here/run.py" options $ip
-[ "$way" ] || check "python3: a socket for datagrams that was passed on, and is shut down" run -- python3 "$here/run.py" passed_and_shut 10.10.0.2 8000
-[ "$way" ] || check "python3: what was done to a socket before connect, and what was not" run -- python3 "$here/run.py" as_made $ip 10.10.0.2 fd10::2 ::ffff:10.10.0.2
+check "python3: what is looked at, and counted alone" run -- python3 "$work/run.pyc" counted 10.10.0.2 8000
+check "python3: options of a connection that comes to go by a Unix socket" run -- python3 "$work/run.pyc" options_kept 10.10.0.2 8000
+check "python3: limits of time, also of a listener that was passed on" run -- python3 "$work/run.pyc" time_limits 10.10.0.2 $ip
+check "python3: options that are set before connect and listen" run -- python3 "$work/run.pyc" options $ip
+[ "$way" ] || check "python3: a socket for datagrams that was passed on, and is shut down" run -- python3 "$work/run.pyc" passed_and_shut 10.10.0.2 8000
+[ "$way" ] || check "python3: what was done to a socket before connect, and what was not" run -- python3 "$work/run.pyc" as_made $ip 10.10.0.2 fd10::2 ::ffff:10.10.0.2
 if [ ! "$way" ]; then
-    said=$(run -- python3 "$here/run.py" connects_untouched 10.10.0.2 fd10::2 2>&1)
+    said=$(run -- python3 "$work/run.pyc" connects_untouched 10.10.0.2 fd10::2 2>&1)
     same "python3: connections of sockets that are as they were made are opened without a look at these" 50 "$(awk '$1 == "sockets_shared_untouched" { print $2 }' <<<"$said")"
     if [ "$(uname -m)" = x86_64 ]; then
-        check "python3: a process that claims what is another's" run -- python3 "$here/run.py" claims 10.10.0.2 8000
-        check "python3: processes that claim anything" run -- python3 "$here/run.py" drawn_claims 10.10.0.2 8000 "${EXOS_SEED:-1}"
+        check "python3: a process that claims what is another's" run -- python3 "$work/run.pyc" claims 10.10.0.2 8000
+        check "python3: processes that claim anything" run -- python3 "$work/run.pyc" drawn_claims 10.10.0.2 8000 "${EXOS_SEED:-1}"
     fi
 fi
-[ "$way" ] || check "python3: options of a connection that nobody takes" run -- python3 "$here/run.py" refused_options
-[ "$way" ] || check "python3: options that are refused" run -- python3 "$here/run.py" other_options 10.10.0.2 8000
-[ "$way" ] || check "python3: as many bytes as a program wants to be told of" run -- python3 "$here/run.py" low_water $ip
+[ "$way" ] || check "python3: options of a connection that nobody takes" run -- python3 "$work/run.pyc" refused_options
+[ "$way" ] || check "python3: options that are refused" run -- python3 "$work/run.pyc" other_options 10.10.0.2 8000
+[ "$way" ] || check "python3: as many bytes as a program wants to be told of" run -- python3 "$work/run.pyc" low_water $ip
 if [ ! "$way" ]; then
     same "cat: no library but ours is loaded into it" exos-preload "$(run -- cat /proc/self/maps | grep -o 'exos-preload\|libgcc_s' | sort -u)"
     check "python3: the memory is opened by the first call that needs it" run -- python3 "$here/without-memory.py"
-    check "python3: a process that locks its memory" run -- python3 "$here/run.py" locked 10.10.0.2 8000
-    check "python3: a process that may have little address space" run -- python3 "$here/run.py" limited 10.10.0.2 8000
+    check "python3: a process that locks its memory" run -- python3 "$work/run.pyc" locked 10.10.0.2 8000
+    check "python3: a process that may have little address space" run -- python3 "$work/run.pyc" limited 10.10.0.2 8000
     has "and that it goes by intercepted calls is said" "may not have the address space for shared sockets (RLIMIT_AS)" "$(cat "$work/said")"
-    said=$(run -- python3 "$here/run.py" kernels_datagrams 10.10.0.2 2>&1)
+    said=$(run -- python3 "$work/run.pyc" kernels_datagrams 10.10.0.2 2>&1)
     asked=$(awk '$1 == "calls_intercepted" { print $2 }' <<<"$said")
     check "python3: 2,000 datagrams of a socket of the kernel's are no calls of ours ($asked)" test "${asked:-9999}" -lt 100
 fi
-check "python3: a socket that was in a set that is closed" run -- python3 "$here/run.py" closed_sets 10.10.0.2 8000
-[ "$way" ] || check "python3: one that cannot come to go by a Unix socket" run -- python3 "$here/run.py" unshared_in_vain 10.10.0.2 8000
-check "python3: many connections by loopback" run -- python3 "$here/run.py" many_by_loopback
-check "python3: connections by the wire and by loopback, by turns" run -- python3 "$here/run.py" by_turns $ip
-check "python3: options of connections by loopback" run -- python3 "$here/run.py" options_by_loopback
-check "python3: a program in another network namespace" run -- python3 "$here/run.py" in_other_namespace 10.10.0.2 $ip "$([ "$way" ] || echo datagrams)"
+check "python3: a socket that was in a set that is closed" run -- python3 "$work/run.pyc" closed_sets 10.10.0.2 8000
+[ "$way" ] || check "python3: one that cannot come to go by a Unix socket" run -- python3 "$work/run.pyc" unshared_in_vain 10.10.0.2 8000
+check "python3: many connections by loopback" run -- python3 "$work/run.pyc" many_by_loopback
+check "python3: connections by the wire and by loopback, by turns" run -- python3 "$work/run.pyc" by_turns $ip
+check "python3: options of connections by loopback" run -- python3 "$work/run.pyc" options_by_loopback
+check "python3: a program in another network namespace" run -- python3 "$work/run.pyc" in_other_namespace 10.10.0.2 $ip "$([ "$way" ] || echo datagrams)"
 has "and that it has no loopback is said" "port 9407 is not reached by loopback: it is in a network namespace of its own" "$(cat "$work/said")"
-check "python3: a listener that was in an epoll set before" run -- python3 "$here/run.py" watched_before_listening
-check "python3: listeners that loopback does not reach" run -- python3 "$here/run.py" refused_by_loopback
-check "python3: two descriptors of a socket in an epoll set" run -- python3 "$here/run.py" copies 10.10.0.2 8000
+check "python3: a listener that was in an epoll set before" run -- python3 "$work/run.pyc" watched_before_listening
+check "python3: listeners that loopback does not reach" run -- python3 "$work/run.pyc" refused_by_loopback
+check "python3: two descriptors of a socket in an epoll set" run -- python3 "$work/run.pyc" copies 10.10.0.2 8000
 run -- curl -s http://10.10.0.2:7999/ 2>"$work/err"; same "curl: a refused connection, and its status" 7 $?
 # What it says depends on whether its time is over before the stack gives up: one that has no turn for seconds sees both.
 waits_in_vain() { run -- curl -sm 1 http://10.10.0.99/; [ $? = 28 ]; }
 check "curl: nobody is there" await waits_in_vain
 if [ "$way" ] && optional strace; then
     many=("${running[@]:0:10}" strace -qq -c -o "$work/calls" -e trace=readlink,readlinkat,getdents64 "${running[@]:10}")
-    check "python3: 300 connections of a process with 2,000 files" "${many[@]}" -- python3 "$here/run.py" many_files 10.10.0.2 8000
+    check "python3: 300 connections of a process with 2,000 files" "${many[@]}" -- python3 "$work/run.pyc" many_files 10.10.0.2 8000
     looked=$(awk '$NF ~ /^(readlink|readlinkat|getdents64)$/ { calls += $4 } END { print calls + 0 }' "$work/calls")
     check "and each file is looked at a few times, not for each connection ($looked)" test "$looked" -gt 300 -a "$looked" -lt 10000
 fi
@@ -159,7 +161,7 @@ traced() {
         'sendmsg(4, {msg_name=NULL, msg_namelen=0, msg_iov=[{iov_base="a", iov_len=1}, {iov_base="\0b", iov_len=2}], msg_iovlen=2' 'fcntl(4, F_DUPFD_CLOEXEC, 0) = 6'
         'SOCK_CLOEXEC) = -1 EAGAIN (Resource temporarily unavailable)' 'shutdown(4, SHUT_WR) = 0' 'getsockopt(4, SOL_SOCKET, SO_ERROR, [0], [4]) = 0'
         'sendto(5, "datagram", 8, 0, {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("10.10.0.2")}, 16) = 8')
-    said=$(run --trace -- python3 "$here/run.py" traced 10.10.0.2 8000 2>&1 | sed 's/^\[[0-9]*\] //; s/htons([0-9]\{5\})/htons(PORT)/')
+    said=$(run --trace -- python3 "$work/run.pyc" traced 10.10.0.2 8000 2>&1 | sed 's/^\[[0-9]*\] //; s/htons([0-9]\{5\})/htons(PORT)/')
     for line in "${expected[@]}"; do
         has "--trace: ${line%%(*}, with its arguments" "$line" "$said"
     done
@@ -171,7 +173,7 @@ traced() {
 traced
 # A reader of the trace that has stopped stops no packets. Nobody reads of the pipe that this shell keeps open.
 mkfifo "$work/stopped"; exec 7<>"$work/stopped" 8<"$work/stopped"
-run --trace -- python3 "$here/run.py" chatty 10.10.0.2 8000 "$work/chatted" 2>&7 7>&- 8<&- & server=$!
+run --trace -- python3 "$work/run.pyc" chatty 10.10.0.2 8000 "$work/chatted" 2>&7 7>&- 8<&- & server=$!
 # It makes 30,000 calls, for which a busy machine needs more than a minute.
 has_chatted() { await test -e "$work/chatted" || await test -e "$work/chatted" || await test -e "$work/chatted"; }
 check "--trace: a program goes on while nobody reads it" has_chatted
@@ -201,22 +203,22 @@ fi
 said=$(run -- python3 -c 'import ctypes; l = ctypes.CDLL(None, use_errno=True); print([(l.syscall(425, 8, None), ctypes.get_errno()) for _ in range(2)])' 2>&1)
 has "io_uring: there is none" "[(-1, 38), (-1, 38)]" "$said"
 same "io_uring: and that is said once" 1 "$(grep -c 'asks for io_uring, which is refused (ENOSYS)' <<<"$said")"
-check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$here/run.py" client 10.10.0.2 8000
+check "python3: sockets beside threads, forks, poll and epoll" run -- python3 "$work/run.pyc" client 10.10.0.2 8000
 # Its streams' numbers are the socket's for a while.
 same "bash: a connection in the place of standard output" hello \
     "$(run -- bash -c 'exec 3<>/dev/tcp/10.10.0.2/8000; printf "GET /small HTTP/1.0\r\n\r\n" >&3; cat <&3' | tail -n 1)"
-[ "$(uname -m)" != x86_64 ] || check "python3: calls by their numbers" run -- python3 "$here/run.py" numbered 10.10.0.2 8000
-check "python3: one thread waits while another changes what it waits for" run -- python3 "$here/run.py" threads 10.10.0.2 8000
+[ "$(uname -m)" != x86_64 ] || check "python3: calls by their numbers" run -- python3 "$work/run.pyc" numbered 10.10.0.2 8000
+check "python3: one thread waits while another changes what it waits for" run -- python3 "$work/run.pyc" threads 10.10.0.2 8000
 
 # Names and datagrams. By intercepted calls these stay the kernel's.
 named=(timeout -k 1 300 "$exos" lab exec --name $lab a -- unshare -m sh -c 'mount --bind "$0/resolv.conf" /etc/resolv.conf && exec "$@"' "$work"
     "$exos" run $way --link xdp:wire --address $ip/24 --address fd10::10/64 --)
 echo nameserver 10.10.0.2 >"$work/resolv.conf"
 # answers ADDRESS NAME: what a name server says.
-answers() { peer_of python3 "$here/run.py" ask "$1" "$2"; }
+answers() { peer_of python3 "$work/run.pyc" ask "$1" "$2"; }
 peers=$peer
-"$exos" lab exec --name $lab b -- python3 "$here/run.py" echo >"$work/echo" 2>&1 & peers+=" $!"
-"$exos" lab exec --name $lab b -- python3 "$here/run.py" telling >"$work/telling" 2>&1 & peers+=" $!"
+"$exos" lab exec --name $lab b -- python3 "$work/run.pyc" echo >"$work/echo" 2>&1 & peers+=" $!"
+"$exos" lab exec --name $lab b -- python3 "$work/run.pyc" telling >"$work/telling" 2>&1 & peers+=" $!"
 if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
     lies=(dnsmasq -k -C /dev/null --no-resolv --no-hosts --user=root --pid-file= --log-queries --log-facility=-)
     "$exos" lab exec --name $lab b -- "${lies[@]}" --address=/name.lab/10.10.0.2 >"$work/asked" 2>&1 & peers+=" $!"
@@ -229,7 +231,7 @@ if [ ! "$way" ] && optional dnsmasq:dnsmasq-base; then
         same "dnsmasq: IPv6" 192.0.2.55 "$(answers fd10::10 ours.lab)"
         same "dnsmasq: it asks another" 10.10.0.2 "$(answers $ip name.lab)"
         for host in 127.0.0.1 ::1; do
-            same "dnsmasq: this host asks by $host" 192.0.2.55 "$(beside_of python3 "$here/run.py" ask $host ours.lab)"
+            same "dnsmasq: this host asks by $host" 192.0.2.55 "$(beside_of python3 "$work/run.pyc" ask $host ours.lab)"
         done
         stop_server
     else
@@ -265,26 +267,26 @@ fi
 peer=$peers
 await grep -q listening "$work/echo"
 await grep -q listening "$work/telling"
-"$exos" lab exec --name $lab b -- python3 "$here/run.py" fields_peer $ip >"$work/fields" 2>&1 & peers+=" $!"
+"$exos" lab exec --name $lab b -- python3 "$work/run.pyc" fields_peer $ip >"$work/fields" 2>&1 & peers+=" $!"
 peer=$peers
 await grep -q listening "$work/fields"
-check "python3: hops and class of connections" run -- python3 "$here/run.py" fields_of_connections 10.10.0.2 $ip $way
-[ "$way" ] || check "python3: a socket of the kernel's that leaves its peer in another process" run -- python3 "$here/run.py" left_elsewhere 10.10.0.2
-[ "$way" ] || check "python3: what is asked of interfaces by way of a shared socket" run -- python3 "$here/run.py" interfaces 10.10.0.2
-[ "$way" ] || check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$here/run.py" datagrams 10.10.0.2 $ip
+check "python3: hops and class of connections" run -- python3 "$work/run.pyc" fields_of_connections 10.10.0.2 $ip $way
+[ "$way" ] || check "python3: a socket of the kernel's that leaves its peer in another process" run -- python3 "$work/run.pyc" left_elsewhere 10.10.0.2
+[ "$way" ] || check "python3: what is asked of interfaces by way of a shared socket" run -- python3 "$work/run.pyc" interfaces 10.10.0.2
+[ "$way" ] || check "python3: datagrams, and forks, programs and passing on with them" run -- python3 "$work/run.pyc" datagrams 10.10.0.2 $ip
 if [ ! "$way" ]; then
-    check "python3: datagrams by loopback" run -- python3 "$here/run.py" datagrams_by_loopback 10.10.0.2
+    check "python3: datagrams by loopback" run -- python3 "$work/run.pyc" datagrams_by_loopback 10.10.0.2
     has "and a port that this host has is said" "UDP port 9505 is not reached by 127.0.0.1: Address already in use" "$(cat "$work/said")"
 fi
 
-peer_of python3 "$here/run.py" sink >"$work/sink" & sink=$!
+peer_of python3 "$work/run.pyc" sink >"$work/sink" & sink=$!
 await grep -q listening "$work/sink"
-check "python3: writes and ends at once" run -- python3 "$here/run.py" upload 10.10.0.2
+check "python3: writes and ends at once" run -- python3 "$work/run.pyc" upload 10.10.0.2
 wait $sink; same "and every byte arrives" 3000000 "$(tail -n 1 "$work/sink")"
 # echo_connections COUNT: by the peer; what an earlier one said is not taken for this one's.
 echo_connections() {
     rm -f "$work/echoing"
-    peer_of python3 "$here/run.py" echoing "$1" >"$work/echoing" & echoing=$!
+    peer_of python3 "$work/run.pyc" echoing "$1" >"$work/echoing" & echoing=$!
     await grep -q listening "$work/echoing"
 }
 if optional cc:gcc; then
@@ -330,7 +332,7 @@ for what in left orphan deaf; do check "and nothing is left ($what)" gone "$(cat
 # What is left behind is the supervisor's, to the end.
 orphan='(sleep 0 & echo $! >"$0/orphan"); while kill -0 "$(cat "$0/orphan")" 2>/dev/null; do sleep 0.05; done; echo taken'
 same "the end of an orphan is taken" taken "$(run -- sh -c "$orphan" "$work")"
-"${running[@]}" -- python3 "$here/run.py" leaves_behind "$work" >"$work/server" 2>&1 & server=$!
+"${running[@]}" -- python3 "$work/run.pyc" leaves_behind "$work" >"$work/server" 2>&1 & server=$!
 await test -s "$work/first"
 first_ended() { ! kill -0 "$(cat "$work/first")" 2>/dev/null; }
 await first_ended
@@ -340,7 +342,7 @@ check "and asks those" test -e "$work/asked-9411"
 for port in 9411 9412; do check "and leaves nothing ($port)" eval "! kill -0 $(cat "$work/left-$port") 2>/dev/null"; done
 # A process group that is asked to end has its time, too: its guard is asked by the supervisor alone.
 rm "$work/first"
-setsid "${running[@]:4}" -- python3 "$here/run.py" leaves_slow "$work" >"$work/server" 2>&1 & server=$!
+setsid "${running[@]:4}" -- python3 "$work/run.pyc" leaves_slow "$work" >"$work/server" 2>&1 & server=$!
 await test -s "$work/first"
 await first_ended
 kill -TERM -- "-$server"; sleep 0.2; kill -TERM $server; wait $server; same "the group of what is left behind is asked to end, and then its first process" 0 $?; server=
@@ -348,7 +350,7 @@ check "and that has its time to do so" test -e "$work/ended-slowly"
 # A program that counts how often it is asked, until it has been enough; how often it has been by now, and one that is too much has its time.
 count_asked() {
     rm -f "$work/enough" "$work/asked-times"
-    setsid "${running[@]:4}" -- python3 "$here/run.py" counts_asked "$work" >"$work/server" 2>&1 & server=$!
+    setsid "${running[@]:4}" -- python3 "$work/run.pyc" counts_asked "$work" >"$work/server" 2>&1 & server=$!
     asked 0
 }
 asked() { await eval "[ \"\$(cat '$work/asked-times')\" -ge $1 ]"; }
@@ -372,12 +374,12 @@ kill -TERM $server; asked 1; kill -TERM -- "-$server"; asked 2; sleep 2; kill -T
 enough "a program whose group is asked between two requests"
 same "and that has all three" 3 "$(cat "$work/asked-times")"
 # What exos run does not catch, and its caller has blocked, is the program's alone.
-setsid "${running[@]:4:7}" python3 "$here/run.py" with_blocked HUP "${running[@]:11}" -- python3 "$here/run.py" waits_for HUP "$work" >"$work/server" 2>&1 & server=$!
+setsid "${running[@]:4:7}" python3 "$work/run.pyc" with_blocked HUP "${running[@]:11}" -- python3 "$work/run.pyc" waits_for HUP "$work" >"$work/server" 2>&1 & server=$!
 await test -s "$work/counting"
 kill -HUP -- "-$server"; wait $server; same "a program that waits for a signal that its caller has blocked" 0 $?; server=
 # The program starts with signals ignored and blocked as without exos run, which catches some.
 for how in some none; do
-    starts=(python3 "$here/run.py" with_signals $how)
+    starts=(python3 "$work/run.pyc" with_signals $how)
     status=(grep -E '^Sig(Blk|Ign)' /proc/self/status)
     same "it starts with the signals that it is given ($how)" "$("${running[@]:0:11}" "${starts[@]}" "${status[@]}")" \
         "$("${running[@]:0:11}" "${starts[@]}" "${running[@]:11}" -- "${status[@]}" 2>&1)"
@@ -409,7 +411,7 @@ if serve 8080 nginx -c "$work/ours.conf"; then
     check "nginx: proxy_pass" got "http://$ip:8081/noise"
     kill -HUP "$(cat "$work/ours.conf.pid")"; sleep 0.5
     check "nginx: after a reload" got "http://$ip:8080/noise"
-    same "nginx: both workers take connections of a port that they share (reuseport)" 2 "$(peer_of python3 "$here/run.py" bodies $ip 8082)"
+    same "nginx: both workers take connections of a port that they share (reuseport)" 2 "$(peer_of python3 "$work/run.pyc" bodies $ip 8082)"
     optional wrk && same "nginx: 50 connections of wrk" "" "$(peer_of wrk -t 1 -c 50 -d 1s --timeout 60s http://$ip:8080/small 2>&1 | grep 'Socket errors')"
     stood nginx
     stop_server; same "nginx: it is asked to end, with its workers" 0 $?
@@ -453,7 +455,7 @@ if optional redis-server:redis-server && serve 6379 redis-server --port 6379 --p
     stop_server; same "redis: it is asked to end" 0 $?
 fi
 if optional memcached && serve 11211 memcached -u root -t 3 -l 0.0.0.0; then
-    check "memcached: threads" peer_of python3 "$here/run.py" memcached $ip
+    check "memcached: threads" peer_of python3 "$work/run.pyc" memcached $ip
     stood memcached
     stop_server
 fi
@@ -465,7 +467,7 @@ fi
 if optional openssl; then
     openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=run -keyout "$work/key" -out "$work/cert" 2>/dev/null
     if serve 4433 openssl s_server -quiet -accept 4433 -key "$work/key" -cert "$work/cert" -WWW; then
-        check "openssl s_server" peer_of python3 "$here/run.py" https "$ip" 4433
+        check "openssl s_server" peer_of python3 "$work/run.pyc" https "$ip" 4433
         stop_server
     fi
 fi
@@ -517,8 +519,8 @@ if optional haproxy; then
         bad "haproxy" "$(tail -n 3 "$work/server")"
     fi
 fi
-check "python3: a server that forks for each connection" python3 "$here/run.py" forking "$exos" $lab $ip $way
-check "python3: two processes share a port (SO_REUSEPORT)" python3 "$here/run.py" sharing "$exos" $lab $ip $way
-check "python3: threads that share one epoll set" python3 "$here/run.py" pooled "$exos" $lab $ip $way
-check "python3: 400 connections at once, accepted one by one" python3 "$here/run.py" selecting "$exos" $lab $ip $way
+check "python3: a server that forks for each connection" python3 "$work/run.pyc" forking "$exos" $lab $ip $way
+check "python3: two processes share a port (SO_REUSEPORT)" python3 "$work/run.pyc" sharing "$exos" $lab $ip $way
+check "python3: threads that share one epoll set" python3 "$work/run.pyc" pooled "$exos" $lab $ip $way
+check "python3: 400 connections at once, accepted one by one" python3 "$work/run.pyc" selecting "$exos" $lab $ip $way
 exit $((failures > 0))
