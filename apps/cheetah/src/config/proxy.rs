@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use super::answers;
 use super::checks;
+use super::request_fields;
 use super::schema::{OneOrMany, ProxyTable, SiteTable, Text};
 use super::units::{application_time, size_within};
 use crate::applications::encryption::Encryption;
@@ -354,6 +355,7 @@ fn asked(
         trusted: networks
             .filter_map(|text| source.value(text, parse_network))
             .collect(),
+        set: request_fields::set(source, table),
         tls_fields: tls_fields(source, table),
         told: table.told.clone(),
         upgrades: table.upgrades.unwrap_or(proxy.upgrades),
