@@ -113,7 +113,7 @@ fn what_is_wrong_with_upstreams_is_said() {
         ),
         (
             "path = \"/a\"\nto = \"10.0.0.5\"",
-            "4: \"10.0.0.5\" is no address of an upstream",
+            "4: \"10.0.0.5\" does not say how it is asked; write \"http://10.0.0.5\"",
         ),
         (
             "path = \"/a\"\nto = \"https://unix:/run/a\"",

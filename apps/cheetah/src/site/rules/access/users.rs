@@ -86,7 +86,13 @@ impl Users {
     /// What is wrong with the file.
     pub fn read(&self) -> Result<(), String> {
         let file = self.file.display();
-        let unreadable = |e: std::io::Error| format!("cannot read {file}: {e}");
+        let unreadable = |e: std::io::Error| {
+            let how = match e.kind() {
+                std::io::ErrorKind::NotFound => format!("make it: htpasswd -B -c {file} NAME"),
+                _ => "name a file that the server's user may read".to_owned(),
+            };
+            format!("cannot read {file}: {e}; {how}")
+        };
         let about = fs::metadata(&self.file).map_err(unreadable)?;
         lock(&self.known).seen = Some(version(&about));
         if !about.is_file() || about.len() > PASSWORD_FILE_LEN_MAX {
