@@ -16,7 +16,7 @@ use std::time::{Duration, Instant as Clock};
 
 use exos_buf::Slice;
 use exos_cheetah::config::{Config, Root, TlsConfig};
-use exos_cheetah::connections::{Cheetah, Transport};
+use exos_cheetah::connections::{Abort, Cheetah, Transport};
 use exos_cheetah::quic::{Beside, Quic};
 use exos_cheetah::secure::Acceptor;
 use exos_cheetah::site::{Description, Document};
@@ -85,7 +85,7 @@ impl Transport for Nothing {
 
     fn discard_received(&mut self, _: ConnectionId) {}
 
-    fn abort(&mut self, _: ConnectionId) {}
+    fn abort(&mut self, _: ConnectionId, _: Abort) {}
 }
 
 /// A connection of the client's, and the streams of its requests.

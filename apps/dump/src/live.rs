@@ -17,12 +17,13 @@ use std::time::{Duration, Instant};
 
 use exos::signals::Signals;
 use exos::via::control::Control;
+use exos::watch::watchable;
 use exos_host::error::{Error, ErrorKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli::DumpArgs;
 use crate::output::Output;
-use daemon::Daemon;
+use daemon::{Daemon, Opened};
 use programs::Programs;
 
 /// How often the rings of programs are looked at: their 8 MiB hold what comes in that time at 6 Gbit/s.
@@ -86,8 +87,15 @@ impl Live {
         let some_programs = programs.as_ref().is_some_and(|all| !all.is_empty());
         let path = args.xokd.clone().unwrap_or_else(exos::via::socket_path);
         let connected = Control::connect(&path);
+        let mut others = Vec::new();
         let daemon = match connected {
-            Ok(control) => Daemon::open(control, args)?,
+            Ok(control) => match Daemon::open(control, args)? {
+                Opened::Copies(daemon) => Some(*daemon),
+                Opened::Others(names) => {
+                    others = names;
+                    None
+                }
+            },
             Err(_) if some_programs => None,
             Err(error) => return Err(nobody(error, args)),
         };
@@ -99,7 +107,7 @@ impl Live {
                     name.as_deref().unwrap_or("an interface")
                 ),
             };
-            return Err(Error::new(what).mend(MEND));
+            return Err(Error::new(what).mend(mend(args, others)));
         }
         Ok(Self {
             ends_with_programs: args.pid.is_some() && daemon.is_none(),
@@ -215,6 +223,29 @@ impl Live {
 const MEND: &str = "start a program (as its user, or root, you see its packets) or the daemon (exos daemon --interface NAME); \
     what passes the host's own stack is seen by tcpdump, files are read with -r";
 
+/// What to do where nobody shows packets of the interface that is named: there are `others` of the daemon's, and those of programs.
+fn mend(args: &DumpArgs, mut others: Vec<String>) -> String {
+    if args.interface.is_some() && args.xokd.is_none() {
+        others.extend(watchable(args.pid).into_iter().map(|it| it.interface));
+    }
+    match &args.interface {
+        Some(_) => mend_among(others),
+        None => MEND.to_owned(),
+    }
+}
+
+fn mend_among(mut interfaces: Vec<String>) -> String {
+    interfaces.sort_unstable();
+    interfaces.dedup();
+    match interfaces.is_empty() {
+        true => MEND.to_owned(),
+        false => format!(
+            "packets are shown of {}: name one of these, or {MEND}",
+            interfaces.join(", ")
+        ),
+    }
+}
+
 /// There is no daemon, and no program that this user may watch.
 fn nobody(error: Error, args: &DumpArgs) -> Error {
     match (&args.xokd, args.pid) {
@@ -223,6 +254,28 @@ fn nobody(error: Error, args: &DumpArgs) -> Error {
             "start the daemon (exos daemon --interface NAME), name its socket, or leave --xokd out to see programs without a daemon",
         ),
         (None, Some(pid)) => Error::new(format!("process {pid} shows nobody its packets, and there is no daemon")).mend(MEND),
-        (None, None) => Error::new("there is no program and no daemon that shows packets").mend(MEND),
+        (None, None) => match &args.interface {
+            Some(name) => Error::new(format!("no program shows packets of {name}, and there is no daemon")),
+            None => Error::new("there is no program and no daemon that shows packets"),
+        }
+        .mend(mend(args, Vec::new())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_that_there_is_not_is_answered_with_those_that_there_are() {
+        let others = ["wire", "eth0", "wire"].map(str::to_owned).to_vec();
+        let said = mend_among(others);
+        assert!(
+            said.starts_with(
+                "packets are shown of eth0, wire: name one of these, or start a program"
+            ),
+            "{said}"
+        );
+        assert_eq!(mend_among(Vec::new()), MEND);
     }
 }

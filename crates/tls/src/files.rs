@@ -175,9 +175,9 @@ pub fn warning_of_lists(
 ) -> Option<String> {
     let ends = lists.iter().filter_map(|der| revocation_list(der)?.until);
     let until = ends.min().filter(|until| *until < now)?;
-    let hours = (now - until) / 3600;
+    let ago = span(now - until);
     Some(format!(
-        "a revocation list for clients has expired {hours} hours ago: all certificates of its issuer are refused; get the authority's present one"
+        "a revocation list for clients expired {ago} ago: all certificates of its issuer are refused; get the authority's present one"
     ))
 }
 
@@ -229,18 +229,29 @@ fn warning_of_readers(file: &Path, metadata: &Metadata) -> Option<String> {
     })
 }
 
+/// A time in days, and in hours where it is less than two of them.
+fn span(secs: UnixSecs) -> String {
+    let (count, unit) = match secs {
+        ..3600 => return "less than an hour".to_owned(),
+        3600..172_800 => (secs / 3600, "hour"),
+        _ => (secs / 86_400, "day"),
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {unit}{plural}")
+}
+
 fn warning_of_validity(file: &Path, validity: Validity, now: UnixSecs) -> Option<String> {
     let name = file.display();
     if now > validity.until {
-        let days = (now - validity.until) / (24 * 3600);
+        let ago = span(now - validity.until);
         return Some(format!(
-            "the certificate in {name} has expired {days} days ago, and clients refuse it; get another"
+            "the certificate in {name} expired {ago} ago, and clients refuse it; get another"
         ));
     }
     if validity.until - now < EXPIRY_WARNING_SECS && validity.from <= now {
-        let days = (validity.until - now) / (24 * 3600);
+        let left = span(validity.until - now);
         return Some(format!(
-            "the certificate in {name} expires in {days} days; get another"
+            "the certificate in {name} expires in {left}; get another"
         ));
     }
     (now < validity.from)
@@ -304,6 +315,29 @@ fn contents_up_to(len_max: u64, file: &Path, what: &str) -> Result<(Vec<u8>, Met
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_said_in_days_and_hours() {
+        const HOUR: UnixSecs = 3600;
+        for (secs, wanted) in [
+            (0, "less than an hour"),
+            (HOUR, "1 hour"),
+            (47 * HOUR, "47 hours"),
+            (48 * HOUR, "2 days"),
+            (8 * 24 * HOUR + HOUR, "8 days"),
+        ] {
+            assert_eq!(span(secs), wanted);
+        }
+        let of = |from, until| {
+            let now = 100 * 24 * HOUR;
+            let validity = Validity { from, until };
+            warning_of_validity(Path::new("c.pem"), validity, now).unwrap_or_default()
+        };
+        let day = 24 * HOUR;
+        assert!(of(0, 99 * day).starts_with("the certificate in c.pem expired 24 hours ago, and"));
+        assert!(of(0, 103 * day).ends_with("expires in 3 days; get another"));
+        assert_eq!(of(0, 200 * day), "");
+    }
 
     #[test]
     fn keys_of_rsa_have_bounds() {

@@ -14,6 +14,7 @@ mod file;
 mod lines;
 mod placement;
 mod proxy;
+mod request_fields;
 mod rules;
 mod schema;
 mod site;

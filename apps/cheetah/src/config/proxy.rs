@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use super::answers;
 use super::checks;
+use super::request_fields;
 use super::schema::{OneOrMany, ProxyTable, SiteTable, Text};
 use super::units::{application_time, size_within};
 use crate::applications::encryption::Encryption;
@@ -57,7 +58,7 @@ impl Upstream {
                     return fail("is a socket of this host, which is not asked by HTTPS");
                 }
                 (None, Some(rest)) => (rest, true),
-                (None, None) => return fail("is no address of an upstream"),
+                (None, None) => return Err(without_scheme(text)),
             };
         let port_by_default = if is_encrypted { 443 } else { 80 };
         let (place, path) = if rest.starts_with("unix:") {
@@ -94,6 +95,17 @@ impl Upstream {
             Some((name, port)) => (name, port.parse().ok()),
             None => (place, Some(port_by_default)),
         };
+        if rest.contains('@') {
+            return fail(
+                "names a user; leave that out, and write set = { Authorization = \"Basic ...\" } into the rule",
+            );
+        }
+        if place
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| is_beyond(port))
+        {
+            return fail("has a port that there is not: they end with 65535");
+        }
         let port = port.filter(|port| *port != 0);
         let is_name = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
         let has_letter = name.bytes().any(|b| b.is_ascii_alphabetic());
@@ -118,6 +130,28 @@ impl Upstream {
         let all: Result<Vec<_>, _> = texts.map(|text| Upstream::parse(text, look_up)).collect();
         Ok(all?.concat())
     }
+}
+
+/// What to write in place of an address that does not begin as one.
+fn without_scheme(text: &str) -> String {
+    let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+    let instead = match scheme {
+        "" if rest.starts_with('/') => format!("http://unix:{rest}"),
+        "" | "ws" if !rest.is_empty() => format!("http://{rest}"),
+        "wss" => format!("https://{rest}"),
+        _ => return format!("{text:?} is no address of an upstream; write one as {EXAMPLE}"),
+    };
+    let why = match scheme {
+        "" => "does not say how it is asked",
+        _ => "is asked by HTTP, for WebSockets too",
+    };
+    format!("{text:?} {why}; write {instead:?}")
+}
+
+/// Whether it is a number, and none of a port.
+fn is_beyond(port: &str) -> bool {
+    let is_number = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    is_number && port.parse::<u16>().is_err()
 }
 
 /// The name of these, where all have one and the same.
@@ -354,6 +388,7 @@ fn asked(
         trusted: networks
             .filter_map(|text| source.value(text, parse_network))
             .collect(),
+        set: request_fields::set(source, table),
         tls_fields: tls_fields(source, table),
         told: table.told.clone(),
         upgrades: table.upgrades.unwrap_or(proxy.upgrades),
@@ -506,6 +541,40 @@ mod tests {
             "http://user@10.0.0.5",
         ] {
             assert!(Upstream::parse(text, &nobody).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_says_what_to_write() {
+        for (text, wanted) in [
+            (
+                "localhost:8080",
+                "does not say how it is asked; write \"http://localhost:8080\"",
+            ),
+            (
+                "/run/a.sock",
+                "does not say how it is asked; write \"http://unix:/run/a.sock\"",
+            ),
+            (
+                "ws://10.0.0.5",
+                "is asked by HTTP, for WebSockets too; write \"http://10.0.0.5\"",
+            ),
+            (
+                "wss://10.0.0.5",
+                "is asked by HTTP, for WebSockets too; write \"https://10.0.0.5\"",
+            ),
+            (
+                "ftp://10.0.0.5",
+                "is no address of an upstream; write one as",
+            ),
+            (
+                "http://10.0.0.5:65536",
+                "has a port that there is not: they end with 65535",
+            ),
+            ("http://me:secret@10.0.0.5", "names a user; leave that out"),
+        ] {
+            let said = Upstream::parse(text, &nobody).unwrap_err();
+            assert!(said.contains(wanted), "{text}: {said}");
         }
     }
 

@@ -172,7 +172,7 @@ fn field_rule(source: &Source, table: &Spanned<FieldsTable>) -> Option<FieldRule
 }
 
 /// The values of a field; an empty text takes it away.
-fn values_of(values: &OneOrMany) -> Vec<String> {
+pub(super) fn values_of(values: &OneOrMany) -> Vec<String> {
     match values {
         OneOrMany::One(value) if value.is_empty() => Vec::new(),
         OneOrMany::One(value) => vec![value.clone()],

@@ -202,6 +202,7 @@ pub(super) struct ProxyTable {
     pub(super) raw: Option<bool>,
     pub(super) host: Option<Text>,
     pub(super) trusted: Vec<Text>,
+    pub(super) set: BTreeMap<Spanned<String>, Spanned<OneOrMany>>,
     pub(super) tls_fields: BTreeMap<Spanned<String>, Text>,
     /// The fields of this kind in all rules of the file.
     #[serde(skip)]

@@ -45,5 +45,5 @@ pub use bounds::{Bounds, BoundsArgs};
 pub use carried::Carried;
 pub use cheetah::Cheetah;
 pub use packets::Packets;
-pub use transport::Transport;
+pub use transport::{Abort, Transport};
 pub use without::{Specialisation, Without};

@@ -6,7 +6,7 @@ use exos_buf::Slice;
 use exos_inet::Stack;
 use exos_inet::tcp::{Connection, ConnectionId, Event};
 
-use super::transport::Transport;
+use super::transport::{Abort, Transport};
 use super::without::Without;
 
 /// A stack for the time of a turn.
@@ -116,7 +116,7 @@ impl Transport for Packets<'_> {
         self.stack.tcp.discard_received(id);
     }
 
-    fn abort(&mut self, id: ConnectionId) {
+    fn abort(&mut self, id: ConnectionId, _why: Abort) {
         self.stack.tcp.abort(id);
     }
 }

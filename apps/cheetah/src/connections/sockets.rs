@@ -9,7 +9,7 @@ use exos_buf::Slice;
 use exos_inet::tcp::{ConnectionId, Event};
 use exos_program::sockets::{File, Sockets};
 
-use super::transport::Transport;
+use super::transport::{Abort, Transport};
 use crate::site::long::OpenFile;
 
 impl Transport for Sockets {
@@ -62,7 +62,7 @@ impl Transport for Sockets {
         Sockets::discard_received(self, id);
     }
 
-    fn abort(&mut self, id: ConnectionId) {
+    fn abort(&mut self, id: ConnectionId, _why: Abort) {
         Sockets::abort(self, id);
     }
 }

@@ -11,6 +11,37 @@ use exos_tls::About;
 
 use crate::site::long::OpenFile;
 
+/// Why a connection is reset. A client hears of it on a stream; a connection of TCP has one kind of reset alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abort {
+    /// Something failed here, or behind this server.
+    Failed,
+    /// Nothing failed: the client sends more than it may, or takes nothing, or the other end of a tunnel was reset; or the server ends.
+    Cancelled,
+    /// Nothing was done of what is asked: it may be asked again elsewhere.
+    Untouched,
+}
+
+impl Abort {
+    /// What a client of HTTP/2 hears (RFC 9113 §7, RFC 8441 §5).
+    pub(crate) const fn by_http2(self) -> exos_http2::ErrorCode {
+        match self {
+            Abort::Failed => exos_http2::ErrorCode::INTERNAL_ERROR,
+            Abort::Cancelled => exos_http2::ErrorCode::CANCEL,
+            Abort::Untouched => exos_http2::ErrorCode::REFUSED_STREAM,
+        }
+    }
+
+    /// What a client of HTTP/3 hears (RFC 9114 §4.1.1, §8.1; RFC 9220 §3).
+    pub(crate) const fn by_http3(self) -> exos_http3::ErrorCode {
+        match self {
+            Abort::Failed => exos_http3::ErrorCode::INTERNAL_ERROR,
+            Abort::Cancelled => exos_http3::ErrorCode::REQUEST_CANCELLED,
+            Abort::Untouched => exos_http3::ErrorCode::REQUEST_REJECTED,
+        }
+    }
+}
+
 /// Connections. A call about one that is gone does nothing.
 pub trait Transport {
     /// Whether it sends parts of files by itself on this connection, so that nobody has to read them before
@@ -121,5 +152,5 @@ pub trait Transport {
     fn discard_received(&mut self, id: ConnectionId);
 
     /// Resets the client.
-    fn abort(&mut self, id: ConnectionId);
+    fn abort(&mut self, id: ConnectionId, why: Abort);
 }

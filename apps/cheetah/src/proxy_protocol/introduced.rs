@@ -8,7 +8,7 @@ use exos_buf::Slice;
 use exos_inet::tcp::{ConnectionId, Event};
 
 use super::introductions::Introductions;
-use crate::connections::Transport;
+use crate::connections::{Abort, Transport};
 use crate::site::long::OpenFile;
 
 /// What carries connections, and for whom those are that proxies pass on, for the time of a turn.
@@ -107,10 +107,10 @@ impl<T: Transport> Transport for Introduced<'_, T> {
         self.transport.discard_received(id);
     }
 
-    fn abort(&mut self, id: ConnectionId) {
+    fn abort(&mut self, id: ConnectionId, why: Abort) {
         if let Some(introductions) = &mut self.introductions {
             introductions.forget(id);
         }
-        self.transport.abort(id);
+        self.transport.abort(id, why);
     }
 }

@@ -9,7 +9,7 @@ use exos_inet::Instant;
 use exos_inet::tcp::{ConnectionId, Event, EventSet};
 
 use super::header::{self, HeaderError};
-use crate::connections::Transport;
+use crate::connections::{Abort, Transport};
 use crate::limits::{PROXY_HEADER_TIME, WARNINGS_MAX};
 
 /// The connections of a loop that proxies pass on.
@@ -63,7 +63,7 @@ impl Introductions {
         for id in late {
             self.waiting.remove(&id);
             self.counters.late += 1;
-            transport.abort(id);
+            transport.abort(id, Abort::Cancelled);
         }
     }
 
@@ -166,6 +166,6 @@ impl Introductions {
         {
             exos_program::warn!("exos serve: a connection from {peer} is refused: {error}");
         }
-        transport.abort(id);
+        transport.abort(id, Abort::Cancelled);
     }
 }

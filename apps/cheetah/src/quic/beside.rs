@@ -12,7 +12,7 @@ use exos_tls::About;
 use super::endpoint::Quic;
 use super::links::Links;
 use super::requests::is_request;
-use crate::connections::Transport;
+use crate::connections::{Abort, Transport};
 use crate::site::long::OpenFile;
 
 /// What carries connections of TCP, and what carries requests of HTTP/3, for the time of a turn.
@@ -192,10 +192,10 @@ impl<T: Transport> Transport for Beside<'_, T> {
         }
     }
 
-    fn abort(&mut self, id: ConnectionId) {
+    fn abort(&mut self, id: ConnectionId, why: Abort) {
         match self.quic_mut(id) {
-            Some(quic) => quic.abort(id),
-            None => self.transport.abort(id),
+            Some(quic) => quic.abort(id, why.by_http3()),
+            None => self.transport.abort(id, why),
         }
     }
 }

@@ -360,10 +360,10 @@ impl Links {
         });
     }
 
-    pub(super) fn abort(&mut self, id: ConnectionId) {
+    pub(super) fn abort(&mut self, id: ConnectionId, code: ErrorCode) {
         if let Some(request) = self.shared.requests.find(id) {
             let (handle, stream) = (request.link, request.stream);
-            self.with(handle, |link, shared| link.abort(stream, shared));
+            self.with(handle, |link, shared| link.abort(stream, code, shared));
         }
     }
 }

@@ -36,8 +36,6 @@ pub(super) struct Request {
     pub(super) is_held: bool,
     /// There is a text, and the server hears of it.
     pub(super) is_known: bool,
-    /// Another protocol is to be spoken on its stream.
-    pub(super) is_tunnel: bool,
     has_head: bool,
     queue: Queue,
     /// Nothing follows what is queued.
@@ -95,7 +93,6 @@ impl Request {
             has_ended: false,
             is_held: false,
             is_known: false,
-            is_tunnel: false,
             has_head: false,
             queue: Queue::default(),
             is_last: false,
@@ -142,10 +139,10 @@ impl Request {
                 Some(Part::Head(head)) => {
                     came.urgency = Some(head.urgency());
                     let request = head.request();
-                    self.is_tunnel = request.protocol().is_some();
+                    let is_tunnel = request.protocol().is_some();
                     http3::head_lines(&request, head.is_too_long(), &mut self.received);
                     self.is_open = true;
-                    self.has_length = self.is_tunnel || request.length().is_some();
+                    self.has_length = is_tunnel || request.length().is_some();
                     if self.has_length || request.fields().any(|(name, _)| name == "expect") {
                         self.begin(false);
                         came.has_news = true;

@@ -17,6 +17,7 @@ use rustls::server::{ProducesTickets, VerifierBuilderError, WebPkiClientVerifier
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
 
+use super::named;
 use super::names::Names;
 use super::signing;
 use super::stamps::Stamps;
@@ -255,6 +256,13 @@ fn names(
     names.add_default(&common);
     for (number, site) in config.sites.iter().enumerate() {
         let own = load(&site.certificates)?;
+        let (files, shown) = match own.is_empty() {
+            true => (&tls.certificates, &common),
+            false => (&site.certificates, &own),
+        };
+        for warning in named::warnings(files, shown, &given(site)) {
+            exos_program::warn!("exos serve: {warning}");
+        }
         // That for trying is for those that have no other, or none yet.
         let own = match trial {
             Some(trial) if own.is_empty() && common.is_empty() => vec![trial.key.clone()],
@@ -276,6 +284,13 @@ fn names(
     }
     check_names(config, &names)?;
     Ok((names, ends.into_iter().min()))
+}
+
+/// The names of a site whose certificates are files that the configuration names.
+fn given(site: &SiteConfig) -> Vec<String> {
+    let names = site.names.iter().map(HostName::to_string);
+    let comes = |name: &String| site.managed.iter().any(|it| it.name == *name);
+    names.filter(|name| !comes(name)).collect()
 }
 
 /// Reads those certificates of a site that come by themselves and have come; gives them, or else what stands for them.

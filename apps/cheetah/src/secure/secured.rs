@@ -11,7 +11,7 @@ use exos_tls::About;
 
 use super::link::Link;
 use super::sessions::Sessions;
-use crate::connections::Transport;
+use crate::connections::{Abort, Transport};
 use crate::site::long::OpenFile;
 
 /// What carries connections, and the sessions of those that are encrypted, for the time of a turn. What was given to them is
@@ -180,10 +180,10 @@ impl<T: Transport> Transport for Secured<'_, T> {
         }
     }
 
-    fn abort(&mut self, id: ConnectionId) {
+    fn abort(&mut self, id: ConnectionId, why: Abort) {
         if let Some(sessions) = &mut self.sessions {
             sessions.remove(id);
         }
-        self.transport.abort(id);
+        self.transport.abort(id, why);
     }
 }

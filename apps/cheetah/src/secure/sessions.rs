@@ -10,7 +10,7 @@ use super::acceptor::Acceptor;
 use super::counters::Counters;
 use super::link::{Link, Received};
 use super::signing;
-use crate::connections::Transport;
+use crate::connections::{Abort, Transport};
 use crate::limits::{HANDSHAKES_AT_ONCE, SIGNING_WEIGHT_AT_ONCE};
 
 /// The sessions of a loop.
@@ -210,7 +210,7 @@ impl Sessions {
             }
             Err(error) => {
                 self.counters.count_failure(&error);
-                transport.abort(id);
+                transport.abort(id, Abort::Failed);
             }
         }
     }

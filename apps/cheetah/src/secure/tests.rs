@@ -17,7 +17,7 @@ use rustls::{ServerConfig, SignatureAlgorithm, SignatureScheme};
 use super::signing::weighed;
 use super::{Acceptor, Secured, Sessions};
 use crate::config::{Config, Root, TlsConfig};
-use crate::connections::{Cheetah, Transport};
+use crate::connections::{Abort, Cheetah, Transport};
 use crate::http::Server;
 use crate::limits::{
     HANDSHAKE_TIME, HANDSHAKES_AT_ONCE, HELLO_LEN_MAX, SEALED_LEN, SEALED_UNDER_WAY_LEN,
@@ -114,7 +114,7 @@ impl Transport for Wire {
         end.received.clear();
     }
 
-    fn abort(&mut self, id: ConnectionId) {
+    fn abort(&mut self, id: ConnectionId, _: Abort) {
         self.end(id).was_reset = true;
     }
 }
@@ -350,7 +350,7 @@ fn early_data_of_a_session_that_never_stands_stays_early() {
             assert_eq!(world.take(id(1), &mut client, usize::MAX), b"answer");
         }
         assert!(world.wire.end(id(1)).discards);
-        world.secured().abort(id(1));
+        world.secured().abort(id(1), Abort::Failed);
         world.wire.ends.remove(&1);
     }
 }
@@ -387,7 +387,7 @@ fn early_data_that_does_not_end_has_an_end() {
         .into_iter()
         .find(|(name, _)| *name == "tls_handshake_timeouts");
     assert_eq!(timeouts.map(|(_, count)| count), Some(1));
-    world.secured().abort(id(1));
+    world.secured().abort(id(1), Abort::Failed);
     assert_eq!(world.counted("tls_early_left"), 1);
 }
 

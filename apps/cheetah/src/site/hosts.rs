@@ -62,6 +62,9 @@ impl HostName {
             Some(rest) => (true, rest),
             None => (false, name),
         };
+        if plain.contains('/') {
+            return fail("is an address of a page; write the host alone, as \"example.org\"");
+        }
         if plain.contains(':') {
             return fail(
                 "has a port or is an address without brackets; write the host alone, ports do not count",

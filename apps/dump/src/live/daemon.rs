@@ -39,13 +39,21 @@ pub(super) struct Daemon {
     asked: Instant,
 }
 
+/// What has come of asking the daemon.
+pub(super) enum Opened {
+    /// It makes copies.
+    Copies(Box<Daemon>),
+    /// It does not serve the interface or the process that is asked for: only these interfaces.
+    Others(Vec<String>),
+}
+
 impl Daemon {
-    /// Has copies made; `None` where the daemon does not serve the interface or the process that is asked for.
-    pub(super) fn open(mut control: Control, args: &DumpArgs) -> Result<Option<Self>, Error> {
+    /// Has copies made.
+    pub(super) fn open(mut control: Control, args: &DumpArgs) -> Result<Opened, Error> {
         control.ask(&Request::Hello { version: VERSION })?;
         let names = names(&mut control);
         if args.pid.is_some_and(|pid| !names.has_process(pid)) {
-            return Ok(None);
+            return Ok(Opened::Others(names.interfaces()));
         }
         let request = Request::Tap {
             interface: args.interface.clone().unwrap_or_default(),
@@ -54,7 +62,9 @@ impl Daemon {
             all: args.all || rustix::process::geteuid().is_root(),
         };
         let (answer, fds) = match control.ask_while_busy(&request) {
-            Err(AskError::Refused(Refusal::NotFound, _)) => return Ok(None),
+            Err(AskError::Refused(Refusal::NotFound, _)) => {
+                return Ok(Opened::Others(names.interfaces()));
+            }
             answered => answered?,
         };
         let (Answer::Tapped { tap }, Some(fd)) = (answer, fds.into_iter().next()) else {
@@ -62,7 +72,7 @@ impl Daemon {
                 .mend("use a daemon and a program of the same version of exos"));
         };
         let size = ring_size(&fd)?;
-        Ok(Some(Self {
+        Ok(Opened::Copies(Box::new(Self {
             control,
             tap,
             ring: RingbufReader::new(fd, size)?,
@@ -70,7 +80,7 @@ impl Daemon {
             names,
             pid: args.pid,
             asked: Instant::now(),
-        }))
+        })))
     }
 
     /// Puts out what the ring holds; true when there may be more.

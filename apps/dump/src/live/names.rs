@@ -41,6 +41,11 @@ impl Names {
         names
     }
 
+    /// The interfaces.
+    pub(super) fn interfaces(&self) -> Vec<String> {
+        self.interfaces.values().map(ToString::to_string).collect()
+    }
+
     /// True when a record's program is not known, so that it is time for another report.
     pub(super) fn lacks(&self, record: &TapRecord) -> bool {
         !matches!(record.slot, DAEMON_SLOT | TapRecord::NO_SLOT)

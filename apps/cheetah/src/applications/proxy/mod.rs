@@ -8,6 +8,7 @@
 //! | [`request`] | the head of a request for an upstream |
 //! | [`forwarded`] | what an upstream is told of the client |
 //! | [`answer`] | what an upstream answers, wherever it is cut |
+//! | [`setting`] | fields that a rule sets in the place of the client's |
 //! | [`redirects`] | what of that leads to the upstream itself |
 //! | [`websocket`] | what a WebSocket that comes on a stream needs there |
 
@@ -15,6 +16,7 @@ pub mod answer;
 pub mod forwarded;
 pub mod redirects;
 pub mod request;
+pub mod setting;
 pub mod websocket;
 
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use std::time::Duration;
 
 use exos::wire::Prefix;
 
+use self::setting::{SetField, Value};
 use crate::caching::CacheRules;
 use crate::limits::{
     UPSTREAM_CONNECT_TIME, UPSTREAM_FAIL_TIME, UPSTREAM_KEEP_TIME, UPSTREAM_TUNNEL_TIME,
@@ -39,6 +42,8 @@ pub struct Proxy {
     pub host: HostField,
     /// Networks of other proxies, which are believed for whom they ask.
     pub trusted: Vec<Prefix>,
+    /// Fields of requests that are written here in the place of the client's.
+    pub set: Vec<SetField>,
     /// What it is told of the client's session of TLS, in which fields.
     pub tls_fields: Vec<(String, Fact)>,
     /// Fields of this kind in any rule: no client says anything in one.
@@ -94,6 +99,18 @@ impl Proxy {
         let mut names = own.chain(&self.told);
         names.any(|told| told.eq_ignore_ascii_case(name))
     }
+
+    /// The rule sets this field, in which its clients say nothing.
+    pub(super) fn sets(&self, name: &str) -> bool {
+        let mut set = self.set.iter();
+        set.any(|field| field.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The upstream is told something of a client by which its answers become that client's.
+    pub fn tells_of_client(&self) -> bool {
+        let mut values = self.set.iter().flat_map(|field| &field.values);
+        !self.tls_fields.is_empty() || values.any(Value::depends_on_client)
+    }
 }
 
 impl Default for Proxy {
@@ -103,6 +120,7 @@ impl Default for Proxy {
             raw: false,
             host: HostField::Client,
             trusted: Vec::new(),
+            set: Vec::new(),
             tls_fields: Vec::new(),
             told: Vec::new(),
             upgrades: true,

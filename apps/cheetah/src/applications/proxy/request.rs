@@ -5,15 +5,16 @@
 //!   the rule's.
 //! - Fields go on in their order, but those about the connection (RFC 9110 §7.6.1), those that Connection names, and names with
 //!   other characters than letters, digits and hyphens: an application may take `X_Forwarded_For` for `X-Forwarded-For`.
-//! - Host, the body's length, Via, [what is told of the client](super::forwarded) and of its session of TLS are ours to write. What a
-//!   client itself sends in a field of the latter never goes on, from a trusted proxy neither. Expect was answered here.
+//! - Host, the body's length, Via, [what is told of the client](super::forwarded) and of its session of TLS, and [what the rule
+//!   sets](super::setting), are ours to write. What a client itself sends in a field of the last two never goes on, from a trusted proxy
+//!   neither. Expect was answered here.
 
 use std::net::IpAddr;
 
 use httparse::Header;
 
 use super::forwarded::{self, Client};
-use super::{HostField, Proxy};
+use super::{HostField, Proxy, setting};
 use crate::applications::application::{Address, Place};
 use crate::applications::head::{fields_named, is_hop_by_hop, push_field};
 use crate::applications::passing::passes;
@@ -115,7 +116,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
     let is_trusted = about.proxy.trusted.iter().any(|it| it.contains(peer));
     for field in request.fields.iter() {
         let is_replaced = about.validators.is_some() && is_validator(field.name);
-        let is_told = about.proxy.is_told(field.name);
+        let is_told = about.proxy.is_told(field.name) || about.proxy.sets(field.name);
         // What a proxy before us says of its client holds for ours.
         let is_said = about.is_early && field.name.eq_ignore_ascii_case("early-data");
         let is_key =
@@ -151,6 +152,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) {
             push_field(out, name, value.as_bytes());
         }
     }
+    setting::push(out, &about.proxy.set, &client);
     // RFC 9110 §7.6.3: behind those of proxies before us.
     let version = request.version.name();
     let version = version.strip_prefix("HTTP/").unwrap_or(version);
@@ -189,6 +191,7 @@ pub fn goes_on_behind(name: &str, proxy: &Proxy) -> bool {
         && !forwarded::is_written(name)
         && !forwarded::is_claim(name)
         && !proxy.is_told(name)
+        && !proxy.sets(name)
 }
 
 /// Whether a request wants to change to a protocol that is passed on.
@@ -310,7 +313,13 @@ fn is_validator(name: &str) -> bool {
 
 /// Whether a field means nothing to a proxy, and none is written here of this name: a rule may have one written.
 pub fn is_free(name: &str) -> bool {
-    let is_written = ["early-data", "http2-settings", "max-forwards", "via"];
+    let is_written = [
+        "early-data",
+        "http2-settings",
+        "max-forwards",
+        "sec-websocket-key",
+        "via",
+    ];
     !name.is_empty()
         && passes(name)
         && !is_written.iter().any(|it| it.eq_ignore_ascii_case(name))

@@ -160,6 +160,16 @@ impl Answering {
             .is_some_and(|begun| begun.framing == Framing::Tunnel)
     }
 
+    /// When it breaks, nothing went wrong here: the other end of a tunnel was reset, or the client's body could not be had.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.is_tunnel() || self.refuses_body
+    }
+
+    /// No application has heard of it.
+    pub(super) fn is_unasked(&self) -> bool {
+        self.tried == 0 && !self.was_repeated && !matches!(self.stage, Stage::Asked { .. })
+    }
+
     /// What the application is waited for, and how long.
     fn patience(&self, applications: &Applications) -> (Wait, Duration) {
         let application = &self.asking.asked.application;
@@ -331,12 +341,6 @@ impl Connection {
     ) {
         let (wait, time) = answering.patience(applications);
         self.wait_until(wait, now + time);
-    }
-
-    /// When it breaks, nothing went wrong here: the other end of a tunnel was reset, or the client's body could not be had.
-    pub(in crate::connections) fn is_cancelled(&self) -> bool {
-        let answering = self.answering.as_ref();
-        answering.is_some_and(|it| it.is_tunnel() || it.refuses_body)
     }
 
     /// The client has taken all that there was of an answer.

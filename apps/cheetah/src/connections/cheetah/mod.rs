@@ -16,7 +16,7 @@ use super::fetching::Fetching;
 use super::in_kernel::InKernel;
 use super::peers::Peers;
 use super::shared::Shared;
-use super::transport::Transport;
+use super::transport::{Abort, Transport};
 use crate::applications::{AllPermits, Applications};
 use crate::http::Server;
 use crate::limits::ABORTS_AT_ONCE;
@@ -222,7 +222,8 @@ impl Cheetah {
                 self.fetch(id, *missing);
             }
             Outcome::Broken => {
-                transport.abort(id);
+                let why = connection.broken_by();
+                transport.abort(id, why);
                 self.close(id, false);
             }
             Outcome::Http2(told) => self.tell_http2(now, id, told, transport),
@@ -250,7 +251,7 @@ impl Cheetah {
         let most = most.filter(|_| !transport.is_from_kernel(id));
         if most.is_some_and(|most| !self.peers.admit(peer, most)) {
             self.shared.counters.peer_refusals += 1;
-            transport.abort(id);
+            transport.abort(id, Abort::Untouched);
             return;
         }
         let is_admitted = most.is_some();
@@ -305,13 +306,13 @@ impl Cheetah {
 
     /// Gives up some of what is left, as many as resets can be queued at once; false when none is left.
     pub fn abort_some(&mut self, transport: &mut impl Transport) -> bool {
-        let ids = self.tables.iter().map(Timed::id);
-        let ids: Vec<ConnectionId> = ids.take(ABORTS_AT_ONCE).collect();
-        for &id in &ids {
-            transport.abort(id);
+        let left = self.tables.iter().map(|it| (it.id(), it.given_up_by()));
+        let left: Vec<(ConnectionId, Abort)> = left.take(ABORTS_AT_ONCE).collect();
+        for &(id, why) in &left {
+            transport.abort(id, why);
             self.close(id, false);
         }
-        !ids.is_empty()
+        !left.is_empty()
     }
 
     // Getters.

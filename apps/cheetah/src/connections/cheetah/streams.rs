@@ -6,7 +6,7 @@ use exos_inet::tcp::ConnectionId;
 use super::Cheetah;
 use crate::connections::connection::{Outcome, Task, Told};
 use crate::connections::http2::{Driver, Exchanges};
-use crate::connections::transport::Transport;
+use crate::connections::transport::{Abort, Transport};
 
 impl Cheetah {
     /// Does something with a connection or a stream that has waited, if that is still there.
@@ -58,7 +58,7 @@ impl Cheetah {
             self.fetch(stream, missing);
         }
         if let Outcome::Broken = outcome {
-            transport.abort(id);
+            transport.abort(id, Abort::Failed);
             self.close(id, false);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Connection, Outcome, Told, Turn};
 use crate::connections::shared::Shared;
-use crate::connections::transport::Transport;
+use crate::connections::transport::{Abort, Transport};
 use crate::connections::wait::Wait;
 use crate::http::Attempt;
 use crate::limits::REQUEST_TIME;
@@ -83,11 +83,31 @@ impl Connection {
             Wait::Body | Wait::Application | Wait::Upstream | Wait::Tunnel => {
                 return self.end_wait_answering(turn);
             }
-            Wait::Sending | Wait::Reading | Wait::Lingering | Wait::Handshake => {
+            Wait::Sending | Wait::Lingering => {
+                self.is_untaken = true;
                 return Outcome::Broken;
             }
+            Wait::Reading | Wait::Handshake => return Outcome::Broken,
         }
         Outcome::GoesOn
+    }
+
+    /// Why it is to be reset, where it is [broken](Outcome::Broken).
+    pub(in crate::connections) fn broken_by(&self) -> Abort {
+        let is_cancelled = self.answering.as_ref().is_some_and(|it| it.is_cancelled());
+        match is_cancelled || self.is_untaken {
+            true => Abort::Cancelled,
+            false => Abort::Failed,
+        }
+    }
+
+    /// Why it is to be reset, where the server ends and waits no longer.
+    pub(in crate::connections) fn given_up_by(&self) -> Abort {
+        let is_unasked = self.answering.as_ref().is_none_or(|it| it.is_unasked());
+        match is_unasked && self.given == 0 {
+            true => Abort::Untouched,
+            false => Abort::Cancelled,
+        }
     }
 
     /// Answers a request that is not whole, or whose document does not come, and ends the connection.

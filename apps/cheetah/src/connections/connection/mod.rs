@@ -125,6 +125,8 @@ pub(super) struct Connection {
     client_finished: bool,
     /// We have finished.
     finished: bool,
+    /// Its client has not taken in time what it was sent.
+    is_untaken: bool,
     /// What it has of a long file, where it has anything.
     pub(super) stream: Option<Box<Stream>>,
     /// The request that an application answers, where one does.
@@ -176,6 +178,7 @@ impl Connection {
             held: false,
             client_finished: false,
             finished: false,
+            is_untaken: false,
             stream: None,
             answering: None,
             told_ends: None,

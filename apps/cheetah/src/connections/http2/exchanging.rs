@@ -121,11 +121,7 @@ impl<T: Transport> Driver<'_, T> {
         };
         let outcome = handle(&mut exchange.connection, &mut turn);
         let is_finished = exchange.connection.is_finished();
-        let code = match exchange.connection.is_cancelled() {
-            // RFC 8441 §5, and RFC 9113 §7: nobody needs what its client still sends.
-            true => ErrorCode::CANCEL,
-            false => ErrorCode::INTERNAL_ERROR,
-        };
+        let code = exchange.connection.broken_by().by_http2();
         let pending = turn.transport.unacknowledged(id);
         self.exchanges.arm(id);
         match outcome {

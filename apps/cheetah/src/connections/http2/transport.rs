@@ -9,7 +9,7 @@ use exos_inet::tcp::{ConnectionId, Event};
 use exos_tls::About;
 
 use super::Http2;
-use crate::connections::transport::Transport;
+use crate::connections::transport::{Abort, Transport};
 
 /// A stream, for the time of a turn. Whatever connection is meant, it is this one.
 pub(super) struct StreamTransport<'a> {
@@ -138,8 +138,8 @@ impl Transport for StreamTransport<'_> {
         }
     }
 
-    fn abort(&mut self, _id: ConnectionId) {
+    fn abort(&mut self, _id: ConnectionId, why: Abort) {
         let Http2 { core, frames, .. } = &mut *self.http2;
-        core.reset(self.stream, ErrorCode::INTERNAL_ERROR, frames);
+        core.reset(self.stream, why.by_http2(), frames);
     }
 }

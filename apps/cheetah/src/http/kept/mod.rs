@@ -84,8 +84,8 @@ impl Server {
         let proxy = asked.application.proxy.as_ref();
         // What is rendered for the kernel is not of this moment.
         let proxy = proxy.filter(|_| !exchange.attempt.is_for_all);
-        // What an upstream is told of a client's session and certificate makes its answers that client's.
-        let proxy = proxy.filter(|it| it.tls_fields.is_empty());
+        // What an upstream is told of a client's address, session and certificate makes its answers that client's.
+        let proxy = proxy.filter(|it| !it.tells_of_client());
         let Some((proxy, rules)) = proxy.and_then(|it| Some((it, it.cache.as_ref()?))) else {
             return Consulted::Goes(Use::None);
         };

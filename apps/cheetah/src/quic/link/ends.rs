@@ -55,14 +55,12 @@ impl Link {
     }
 
     /// The server gives a request up.
-    pub(in crate::quic) fn abort(&mut self, stream: StreamId, shared: &mut Shared) {
-        let request = self.requests.get(stream);
-        let request = request.and_then(|id| shared.requests.find(id));
-        let code = match request.is_some_and(|request| request.is_tunnel) {
-            // RFC 9220 §3: its other end was reset.
-            true => ErrorCode::REQUEST_CANCELLED,
-            false => ErrorCode::INTERNAL_ERROR,
-        };
+    pub(in crate::quic) fn abort(
+        &mut self,
+        stream: StreamId,
+        code: ErrorCode,
+        shared: &mut Shared,
+    ) {
         self.refuse(stream, code);
         self.end(stream, EventSet::NONE, Reason::Aborted, shared);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use exos_buf::Slice;
 use exos_cheetah::config::{Config, Root, TlsConfig};
-use exos_cheetah::connections::{Cheetah, Transport};
+use exos_cheetah::connections::{Abort, Cheetah, Transport};
 use exos_cheetah::quic::{Beside, Quic};
 use exos_cheetah::secure::Acceptor;
 use exos_cheetah::{Server, Site};
@@ -22,7 +22,7 @@ use exos_testing::Random;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    StreamId,
+    StreamEvent, StreamId,
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -74,7 +74,7 @@ impl Transport for Nothing {
 
     fn discard_received(&mut self, _: ConnectionId) {}
 
-    fn abort(&mut self, _: ConnectionId) {}
+    fn abort(&mut self, _: ConnectionId, _: Abort) {}
 }
 
 /// Takes any certificate.
@@ -126,6 +126,8 @@ pub struct Response {
     pub body: Vec<u8>,
     /// It is whole, or was reset with this code.
     pub ended: Option<Result<(), u64>>,
+    /// With this code the server has said that it reads no more of the request.
+    pub stopped: Option<u64>,
     unread: Vec<u8>,
 }
 
@@ -308,6 +310,12 @@ impl World {
         self.cheetah.stop(self.now, super::NOW_SECS, &mut transport);
     }
 
+    /// What is left is given up.
+    pub fn give_up(&mut self) {
+        let mut transport = Beside::new(Nothing, Some(&mut self.quic));
+        while self.cheetah.abort_some(&mut transport) {}
+    }
+
     pub fn counter(&self, name: &str) -> u64 {
         let mut all = self.quic.counters();
         all.find(|(of, _)| *of == name).expect("a counter").1
@@ -348,6 +356,11 @@ impl Client {
                         _ => 0,
                     });
                 }
+                quinn_proto::Event::Stream(StreamEvent::Stopped { id, error_code }) => {
+                    if let Some(response) = self.responses.get_mut(&id) {
+                        response.stopped = Some(error_code.into_inner());
+                    }
+                }
                 _ => {}
             }
         }
@@ -382,6 +395,13 @@ impl Client {
         self.to_write.insert(stream, (bytes, is_end));
         self.responses.insert(stream, Response::default());
         stream
+    }
+
+    /// Sends more on such a stream.
+    pub fn send_more(&mut self, stream: StreamId, bytes: Vec<u8>, is_end: bool) {
+        let (waiting, ends) = self.to_write.entry(stream).or_default();
+        waiting.extend(bytes);
+        *ends |= is_end;
     }
 
     /// Asks for something, with these fields more.

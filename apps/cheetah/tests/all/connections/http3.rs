@@ -1,15 +1,11 @@
 //! HTTP/3 against a client of quinn-proto, over a wire that loses datagrams, on virtual time.
 
-use std::cell::RefCell;
-use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::time::Duration;
 
 use exos_cheetah::Site;
-use exos_cheetah::applications::proxy::Proxy;
 use exos_cheetah::applications::rules::{Rule, Scope};
-use exos_cheetah::applications::upload::Chunked;
 use exos_cheetah::applications::{Address, Application, Place, Rules};
 use exos_cheetah::limits::{QUIC_WAITING_LEN_MAX, RECEIVE_BUFFER_LEN};
 use exos_cheetah::site::{Description, Document, Settings};
@@ -19,10 +15,10 @@ use exos_http3::frame::kind;
 use crate::common::MODIFIED_SECS;
 use crate::common::quic::{Response, World, framed, request};
 
-const TIME: Duration = Duration::from_secs(60);
+pub(super) const TIME: Duration = Duration::from_secs(60);
 
 /// Bytes that no two places have the same of.
-fn content(len: usize) -> Vec<u8> {
+pub(super) fn content(len: usize) -> Vec<u8> {
     let words = (0..len as u32 / 4 + 1).flat_map(u32::to_be_bytes);
     words.take(len).collect()
 }
@@ -35,13 +31,13 @@ fn site() -> Site {
 }
 
 /// A client whose connection stands.
-fn connected(world: &mut World) -> usize {
+pub(super) fn connected(world: &mut World) -> usize {
     let client = world.connect();
     assert!(world.run_until(TIME, |world| world.clients[client].stands));
     client
 }
 
-fn have_ended(world: &World) -> bool {
+pub(super) fn have_ended(world: &World) -> bool {
     let all = world.clients.iter().flat_map(|it| it.responses.values());
     all.clone().all(|it| it.ended.is_some())
 }
@@ -312,60 +308,4 @@ fn heads_do_not_wait_for_bodies() {
     let has_come = |world: &World| world.clients[0].responses[&stream].ended.is_some();
     assert!(world.run_until(Duration::from_secs(1), has_come));
     assert_eq!(world.clients[0].responses[&stream].body, b"text a");
-}
-
-/// RFC 9114 §4.1: a body without a length flows to an upstream, in chunks.
-#[test]
-fn a_long_body_flows() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("socket");
-    let listener = UnixListener::bind(&path).unwrap();
-    let mut application = Application::at(Address::Http(Place::Unix(path.as_path().into())));
-    application.proxy = Some(Proxy::default());
-    let site = Site::with(Arc::new(Settings {
-        applications: Rules::new(vec![Rule {
-            scope: Scope::path("/up").unwrap(),
-            application: Arc::new(application),
-        }]),
-        ..Settings::default()
-    }));
-    let mut world = World::new(1, site);
-    connected(&mut world);
-    let body = content(3_000_000);
-    let mut upload = request("POST", "/up", &[]);
-    for part in body.chunks(50_000) {
-        upload.extend(framed(kind::DATA, part));
-    }
-    let stream = world.clients[0].send(upload, true);
-    listener.set_nonblocking(true).unwrap();
-    let upstream = RefCell::new((None, Vec::new()));
-    let has_all = |_: &World| {
-        let (upstream, came) = &mut *upstream.borrow_mut();
-        if upstream.is_none() {
-            *upstream = listener.accept().ok().map(|it| it.0);
-        }
-        if let Some(upstream) = upstream {
-            upstream.set_nonblocking(true).unwrap();
-            let _ = upstream.read_to_end(came);
-        }
-        came.ends_with(b"\r\n0\r\n\r\n")
-    };
-    assert!(world.run_until(TIME, has_all));
-    let (mut upstream, came) = upstream.into_inner();
-    let at = came.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4;
-    let head = String::from_utf8_lossy(&came[..at]);
-    assert!(
-        head.contains("\r\nTransfer-Encoding: chunked\r\n"),
-        "{head}"
-    );
-    let mut read = Chunked::new(1 << 30);
-    assert_eq!(read.take(&came[at..], usize::MAX), Ok(came.len() - at));
-    assert!(read.is_over() && read.content == body);
-    let upstream = upstream.as_mut().unwrap();
-    upstream
-        .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        .unwrap();
-    assert!(world.run_until(TIME, have_ended));
-    let response = &world.clients[0].responses[&stream];
-    assert_eq!((&*response.status, &response.body[..]), ("200", &b"ok"[..]));
 }

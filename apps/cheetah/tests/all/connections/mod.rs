@@ -7,6 +7,7 @@ mod http2_bodies;
 mod http2_life;
 mod http2_streams;
 mod http3;
+mod http3_bodies;
 mod lent;
 mod limits;
 mod proxy;

@@ -113,7 +113,7 @@ fn what_is_wrong_with_upstreams_is_said() {
         ),
         (
             "path = \"/a\"\nto = \"10.0.0.5\"",
-            "4: \"10.0.0.5\" is no address of an upstream",
+            "4: \"10.0.0.5\" does not say how it is asked; write \"http://10.0.0.5\"",
         ),
         (
             "path = \"/a\"\nto = \"https://unix:/run/a\"",
@@ -187,6 +187,42 @@ fn what_is_wrong_with_upstreams_is_said() {
             "path = \"/a\"\nto = \"https://10.0.0.5\"\nca = \"none.pem\"",
             "4: ",
         ),
+        (
+            &format!("{rule}\nset = {{ Host = \"b\" }}"),
+            "5: \"Host\" is what the key `host` of the rule says",
+        ),
+        (
+            &format!("{rule}\nset = {{ X_Real_IP = \"b\" }}"),
+            "5: \"X_Real_IP\" is no field for this; write a name",
+        ),
+        (
+            &format!("{rule}\nset = {{ X-Forwarded-For = \"\" }}"),
+            "5: \"X-Forwarded-For\" is written by the server itself",
+        ),
+        (
+            &format!("{rule}\nset = {{ A = \"b\", a = \"c\" }}"),
+            "5: \"a\" is there twice; write a list",
+        ),
+        (
+            &format!("{rule}\nset = {{ A = \"b\" }}\ntls_fields = {{ a = \"tls_version\" }}"),
+            "5: \"A\" is in tls_fields too",
+        ),
+        (
+            &format!("{rule}\nset = {{ A = \"{{client}}\" }}"),
+            "5: \"{client}\" has braces around nothing that is known of a request; write one of {client_address}, ",
+        ),
+        (
+            &format!("{rule}\nset = {{ A = [\"b\", \"c\\r\\nD: e\"] }}"),
+            "5: \"c\\r\\nD: e\" is no value of a header field",
+        ),
+        (
+            &format!("{rule}\ncache = true\nset = {{ A = \"{{client_address}}\" }}"),
+            "6: \"{client_address}\" makes answers depend on the client",
+        ),
+        (
+            &format!("{rule}\nset = {{ A = \"{}\" }}", "x".repeat(4096)),
+            "5: the fields that the rule sets are longer than 4096 bytes",
+        ),
         // Those who verify passwords follow documents.
         (
             &format!("{rule}\n[[site.access]]\npath = \"*\"\nusers = \"users\""),
@@ -199,6 +235,48 @@ fn what_is_wrong_with_upstreams_is_said() {
             said.lines().any(|line| line.starts_with(&wanted)),
             "{keys}: {said}"
         );
+    }
+}
+
+/// Those that say where a message ends, about what connection it is, and what the server itself has to know, are nobody's to set.
+#[test]
+fn fields_that_frame_a_request_are_not_set() {
+    let parse_with = |name: &str| {
+        parse(&format!(
+            "[[site]]\n[[site.proxy]]\npath = \"/a\"\nto = \"http://10.0.0.5\"\nset = {{ {name} = \"\" }}\n"
+        ))
+    };
+    for name in [
+        "Content-Length",
+        "transfer-encoding",
+        "Connection",
+        "UPGRADE",
+        "TE",
+        "Trailer",
+        "Expect",
+        "Keep-Alive",
+        "Proxy-Connection",
+        "Max-Forwards",
+        "If-None-Match",
+        "Sec-WebSocket-Key",
+        "Early-Data",
+    ] {
+        let said = parse_with(name).unwrap_err();
+        let wanted =
+            format!("{name:?} is about the connection, the message's length or what is kept");
+        assert!(said.contains(&wanted), "{said}");
+    }
+    for name in [
+        "X-Real-IP",
+        "Authorization",
+        "Cookie",
+        "Accept-Encoding",
+        "X-Forwarded-Port",
+    ] {
+        let config = parse_with(name).expect(name);
+        let rule = config.sites[0].settings.applications.iter().next().unwrap();
+        let proxy = rule.application.proxy.clone().unwrap();
+        assert!(proxy.set.len() == 1 && proxy.set[0].values.is_empty());
     }
 }
 

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::super::setting::{SetField, Value};
 use super::*;
 use crate::applications::Application;
 use crate::message::Version;
@@ -264,9 +265,59 @@ fn no_client_speaks_in_a_field_that_is_told() {
         "X_A",
         "Upgrade",
         "If-None-Match",
+        "Sec-WebSocket-Key",
     ] {
         assert!(!is_free(name), "{name}");
     }
+}
+
+fn set(name: &str, values: &[&str]) -> SetField {
+    SetField {
+        name: name.to_owned(),
+        values: values.iter().map(|it| Value::parse(it).unwrap()).collect(),
+    }
+}
+
+/// What a rule sets is there once, whatever the client says and whether it is trusted; a field without values is taken away.
+#[test]
+fn a_rule_sets_fields_in_the_place_of_the_clients() {
+    let text = "GET /api HTTP/1.1\r\nHost: a.test:81\r\nConnection: X-Real-IP\r\nX-Real-IP: 9.9.9.9\r\nx-real-ip: 8.8.8.8\r\n\
+                authorization: Basic x\r\nCookie: a\r\ncookie: b\r\nX-Kept: c\r\n\r\n";
+    for is_trusted in [false, true] {
+        let head = head_with(text, |proxy| {
+            let trusted = is_trusted.then(|| "192.0.2.0/24".parse().unwrap());
+            proxy.trusted = trusted.into_iter().collect();
+            proxy.set = vec![
+                set("X-Real-IP", &["{client_address}"]),
+                set("Authorization", &["Basic YTpi"]),
+                set("Cookie", &[]),
+                set("X-Of", &["{scheme}://{host}", "{port}"]),
+            ];
+        });
+        let fields: Vec<&str> = head
+            .lines()
+            .skip(1)
+            .filter(|it| !it.contains("orwarded"))
+            .collect();
+        assert_eq!(
+            fields,
+            [
+                "Host: a.test:81",
+                "X-Kept: c",
+                "X-Real-IP: 192.0.2.7",
+                "Authorization: Basic YTpi",
+                "X-Of: http://a.test",
+                "X-Of: 81",
+                "Via: 1.1 exos",
+                ""
+            ]
+        );
+    }
+    let proxy = Proxy {
+        set: vec![set("X-Own", &[])],
+        ..Proxy::default()
+    };
+    assert!(!goes_on_behind("x-own", &proxy) && goes_on_behind("X-Other", &proxy));
 }
 
 /// What came before the handshake was over may have been sent by somebody else, and the upstream hears so: from us, or from a proxy before

@@ -62,8 +62,8 @@ pub enum Login {
 }
 
 impl Users {
-    /// The users of a file that `htpasswd` makes: `NAME:HASH` in each line, with bcrypt or SHA-crypt. There are none before
-    /// it was [read](Users::read).
+    /// The users of a file that `htpasswd` makes: `NAME:HASH` in each line, or `NAME:HASH:COMMENT`, with bcrypt or SHA-crypt. There are
+    /// none before it was [read](Users::read).
     pub fn of(file: &Path, realm: &str) -> Users {
         let keys = [RandomState::new(), RandomState::new()];
         Users {
@@ -86,7 +86,13 @@ impl Users {
     /// What is wrong with the file.
     pub fn read(&self) -> Result<(), String> {
         let file = self.file.display();
-        let unreadable = |e: std::io::Error| format!("cannot read {file}: {e}");
+        let unreadable = |e: std::io::Error| {
+            let how = match e.kind() {
+                std::io::ErrorKind::NotFound => format!("make it: htpasswd -B -c {file} NAME"),
+                _ => "name a file that the server's user may read".to_owned(),
+            };
+            format!("cannot read {file}: {e}; {how}")
+        };
         let about = fs::metadata(&self.file).map_err(unreadable)?;
         lock(&self.known).seen = Some(version(&about));
         if !about.is_file() || about.len() > PASSWORD_FILE_LEN_MAX {
@@ -125,7 +131,9 @@ impl Users {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
+            // What is behind another colon is a comment, as Apache and nginx have it: no hash has one.
             let user = line.split_once(':');
+            let user = user.map(|(name, rest)| (name, rest.split(':').next().unwrap_or(rest)));
             let Some((name, hash)) = user.filter(|(_, hash)| is_verifiable(hash)) else {
                 return Err(format!(
                     "{}: this is no NAME:HASH with bcrypt or SHA-crypt that takes at most a second; make it with \

@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use exos_cheetah::applications::proxy::setting::{SetField, Value};
+
 use super::{World, answer, ask, bytes, head, is, to_the_end};
 use crate::common::frames::{FrameClient, request};
 
@@ -220,5 +222,35 @@ fn redirects_to_the_upstream_itself_lead_to_the_rules_path() {
             answered.contains(&format!("Location: {wanted}\r\n")),
             "{answered}"
         );
+    }
+}
+
+/// The fields of a rule are there whatever carries the request, and none of that name behind its body.
+#[test]
+fn fields_of_a_rule_take_the_place_of_the_clients() {
+    let world = World::new(1, |application, proxy| {
+        application.keep = 0;
+        proxy.set = vec![SetField {
+            name: "X-Asks".to_owned(),
+            values: vec![Value::parse("{client_address}").unwrap()],
+        }];
+    });
+    let mut client = world.client(
+        "POST /a HTTP/1.1\r\nHost: a\r\nX-Asks: 9.9.9.9\r\nTransfer-Encoding: chunked\r\n\r\n\
+         5\r\nhello\r\n0\r\nA: b\r\nx-asks: 9.9.9.9\r\n\r\n",
+    );
+    let mut upstream = world.accept();
+    let first = head(&mut upstream);
+    let wanted = "5\r\nhello\r\n0\r\nA: b\r\n\r\n";
+    assert_eq!(bytes(&mut upstream, wanted.len()), wanted);
+    answer(&mut upstream, "one");
+    is(&mut client, "200", "one");
+    let mut client = FrameClient::new(world.server.connect(), 1 << 20);
+    let fields = [("x-asks", "9.9.9.9")];
+    client.send(&request(1, "GET", "/a", &fields, true));
+    let mut upstream = world.accept();
+    for head in [first, head(&mut upstream)] {
+        assert!(head.contains("\r\nX-Asks: 127.0.0.1\r\n"), "{head}");
+        assert!(!head.contains("9.9.9.9"), "{head}");
     }
 }

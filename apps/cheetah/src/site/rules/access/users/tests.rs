@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// The last two are of `openssl passwd -6 -salt saltstring` and `-5`.
+/// The last two are of `openssl passwd -6 -salt saltstring` and `-5`. Some have comments.
 fn users() -> Users {
     let bcrypt = bcrypt::hash("secret", 4).expect("a hash");
     let text = format!(
-        "# who may\nann:{bcrypt}\n\nbob:$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1\n\
+        "# who may\nann:{bcrypt}:Ann, of the office: first floor\n\nbob:$6$saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1:\n\
          eve:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5\n"
     );
     let users = Users::of(Path::new("users"), "Staff");
@@ -81,6 +81,7 @@ fn files_are_checked() {
     for (text, line) in [
         ("ann", "1: "),
         ("# a\nann:secret", "2: "),
+        ("ann::comment", "1: "),
         ("ann:$apr1$salt$K7R2G9Yh4bZbmqYTCUSJV/", "1: "),
         ("ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "1: "),
         (
@@ -130,7 +131,7 @@ fn a_changed_file_is_read_again() {
         users.verify(sent.as_bytes());
     }
     assert_eq!(users.login(Some(&two)), right("bob"));
-    put(&format!("ann:{ann}\n"));
+    put(&format!("ann:{ann}:another comment\n"));
     users.follow().expect("users");
     assert_eq!(
         users.login(Some(&one)),

@@ -1,0 +1,222 @@
+//! Fields of requests for upstreams that a rule sets, in the place of whatever clients send by these names.
+//!
+//! A value is a text with names in braces, which stand for what is known of the request: `{scheme}://{host}`. Two braces are one.
+
+use super::forwarded::Client;
+use crate::applications::head::push_field;
+use crate::message::text::push_address;
+use crate::site::rules::fields::check_value;
+
+/// A field that a rule sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetField {
+    /// Its name.
+    pub name: String,
+    /// A line for each of these. Where there are none, the field is taken away.
+    pub values: Vec<Value>,
+}
+
+/// The value of such a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Known(Known),
+}
+
+/// What is known of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// From where it comes.
+    ClientAddress,
+    /// The host that is asked for, without a port.
+    Host,
+    /// The port of that: the scheme's where none is said.
+    Port,
+    /// `http` or `https`.
+    Scheme,
+}
+
+impl Known {
+    const ALL: [(&str, Known); 4] = [
+        ("client_address", Known::ClientAddress),
+        ("host", Known::Host),
+        ("port", Known::Port),
+        ("scheme", Known::Scheme),
+    ];
+
+    fn push(self, out: &mut Vec<u8>, client: &Client<'_>) {
+        let (host, port) = parts_of(client.host.unwrap_or_default());
+        match (self, client.is_encrypted) {
+            (Known::ClientAddress, _) => push_address(out, client.ip.to_canonical()),
+            (Known::Host, _) => out.extend(host.iter().map(u8::to_ascii_lowercase)),
+            (Known::Port, _) if !port.is_empty() => out.extend_from_slice(port),
+            (Known::Port, true) => out.extend_from_slice(b"443"),
+            (Known::Port, false) => out.extend_from_slice(b"80"),
+            (Known::Scheme, true) => out.extend_from_slice(b"https"),
+            (Known::Scheme, false) => out.extend_from_slice(b"http"),
+        }
+    }
+}
+
+/// A host and its port, as they are written.
+fn parts_of(authority: &[u8]) -> (&[u8], &[u8]) {
+    let colon = authority.iter().rposition(|&b| b == b':');
+    match colon {
+        Some(at) if !authority[at..].contains(&b']') => (&authority[..at], &authority[at + 1..]),
+        _ => (authority, b""),
+    }
+}
+
+impl Value {
+    /// Reads one.
+    ///
+    /// # Errors
+    ///
+    /// What to write instead.
+    pub fn parse(text: &str) -> Result<Value, String> {
+        check_value(text)?;
+        let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
+        while let Some(at) = rest.find(['{', '}']) {
+            plain.push_str(&rest[..at]);
+            let (brace, behind) = rest[at..].split_at(1);
+            if let Some(behind) = behind.strip_prefix(brace) {
+                plain.push_str(brace);
+                rest = behind;
+                continue;
+            }
+            let name = behind.split_once('}').filter(|_| brace == "{");
+            let known = name.and_then(|(name, _)| Known::ALL.iter().find(|it| it.0 == name));
+            let (Some((_, behind)), Some((_, known))) = (name, known) else {
+                return Err(unknown(text));
+            };
+            if !plain.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut plain)));
+            }
+            parts.push(Part::Known(*known));
+            rest = behind;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain));
+        }
+        Ok(Value(parts))
+    }
+
+    /// Whether it differs between clients that ask for the same.
+    pub fn depends_on_client(&self) -> bool {
+        self.0.contains(&Part::Known(Known::ClientAddress))
+    }
+
+    fn of(&self, client: &Client<'_>) -> Vec<u8> {
+        let mut text = Vec::new();
+        for part in &self.0 {
+            match part {
+                Part::Text(part) => text.extend_from_slice(part.as_bytes()),
+                Part::Known(known) => known.push(&mut text, client),
+            }
+        }
+        text
+    }
+}
+
+fn unknown(text: &str) -> String {
+    let names = Known::ALL.map(|(name, _)| format!("{{{name}}}"));
+    format!(
+        "{text:?} has braces around nothing that is known of a request; write one of {}, or two braces for one",
+        names.join(", ")
+    )
+}
+
+/// Appends the fields. One of which nothing is known is left out: a request of HTTP/1.0 may have no host.
+pub fn push(out: &mut Vec<u8>, fields: &[SetField], client: &Client<'_>) {
+    for field in fields {
+        for value in &field.values {
+            let value = value.of(client);
+            let value = value.trim_ascii();
+            if !value.is_empty() {
+                push_field(out, &field.name, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str, host: Option<&str>, is_encrypted: bool) -> String {
+        let client = Client {
+            fields: &[],
+            ip: "::ffff:192.0.2.7".parse().unwrap(),
+            host: host.map(str::as_bytes),
+            is_encrypted,
+            is_trusted: false,
+        };
+        let field = SetField {
+            name: "A".to_owned(),
+            values: vec![Value::parse(text).expect(text)],
+        };
+        let mut out = Vec::new();
+        push(&mut out, &[field], &client);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_text_and_what_is_known() {
+        for (text, host, is_encrypted, wanted) in [
+            ("Basic YTpi", Some("a.test"), false, "A: Basic YTpi\r\n"),
+            ("{client_address}", None, false, "A: 192.0.2.7\r\n"),
+            (
+                "{scheme}://{host}:{port}/",
+                Some("A.test"),
+                false,
+                "A: http://a.test:80/\r\n",
+            ),
+            (
+                "{scheme}://{host}:{port}",
+                Some("[2001:DB8::1]"),
+                true,
+                "A: https://[2001:db8::1]:443\r\n",
+            ),
+            ("{port}", Some("a.test:8443"), true, "A: 8443\r\n"),
+            ("{host} {port}", Some("[::1]:81"), true, "A: [::1] 81\r\n"),
+            (
+                "{{\"a\": {{}}, {{{host}}}}}",
+                Some("b"),
+                false,
+                "A: {\"a\": {}, {b}}\r\n",
+            ),
+            ("{host}", None, false, ""),
+            ("{host} x", None, false, "A: x\r\n"),
+        ] {
+            assert_eq!(of(text, host, is_encrypted), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn braces_around_nothing_known_are_refused() {
+        for text in [
+            "{",
+            "}",
+            "{}",
+            "a{host",
+            "host}",
+            "{Host}",
+            "{client}",
+            "{{host}",
+            "$host {a b}",
+        ] {
+            let error = Value::parse(text).expect_err(text);
+            assert!(
+                error.contains("{client_address}, {host}, {port}, {scheme}"),
+                "{error}"
+            );
+        }
+        for text in ["a\r\nB: c", " a", "\u{e9}", "\0"] {
+            assert!(Value::parse(text).is_err(), "{text:?}");
+        }
+    }
+}
