@@ -5,7 +5,7 @@
 //! [`control::Reader`]. Each takes bytes in pieces as they come. What leaves is made by [`frame`] and [`qpack::encoder`].
 //!
 //! ```
-//! use exos_http2::fields::Fields;
+//! use exos_http3::heads::Heads;
 //! use exos_http3::{frame, qpack, request};
 //! # let mut received = Vec::new();
 //! # let mut block = Vec::new();
@@ -16,8 +16,8 @@
 //! # frame::push_head(&mut received, frame::kind::HEADERS, block.len() as u64);
 //! # received.extend_from_slice(&block);
 //! let mut reader = request::Reader::default();
-//! let mut fields = Fields::new();
-//! let (taken, part) = reader.receive(&received, &mut fields)?;
+//! let mut heads = Heads::default();
+//! let (taken, part) = reader.receive(&received, &mut heads)?;
 //! let Some(request::Part::Head(head)) = part else {
 //!     panic!("a request");
 //! };
@@ -35,6 +35,7 @@
 //! | [`frame`] | heads of frames, and the settings of either side |
 //! | [`qpack`] | field sections |
 //! | [`request`] | a request's stream, as it comes to a server |
+//! | [`heads`] | heads of requests that came last, decoded |
 //! | [`response`] | a request's stream, as it comes back to a client |
 //! | `message` | the frames of both |
 //! | [`control`] | the peer's other streams |
@@ -45,6 +46,7 @@
 pub mod control;
 pub mod error;
 pub mod frame;
+pub mod heads;
 pub mod limits;
 mod message;
 pub mod qpack;

@@ -4,6 +4,7 @@ use exos_http2::fields::Fields;
 use exos_http3::Fault;
 use exos_http3::control;
 use exos_http3::frame;
+use exos_http3::heads::Heads;
 use exos_http3::limits::SECTION_LEN_MAX;
 use exos_http3::qpack::{decoder, dynamic::Table, encoder};
 use exos_http3::request::{Part, Reader};
@@ -87,10 +88,10 @@ pub fn request(data: &[u8]) {
 /// How many heads and bytes of a body there are, and how it ends.
 fn read(bytes: &[u8], piece: usize) -> (u32, usize, Option<u8>) {
     let (mut reader, mut heads, mut body) = (Reader::default(), 0, 0);
-    let mut fields = Fields::new();
+    let mut kept = Heads::default();
     for mut piece in bytes.chunks(piece) {
         while !piece.is_empty() {
-            match reader.receive(piece, &mut fields) {
+            match reader.receive(piece, &mut kept) {
                 Err(fault) => return (heads, 0, Some(fault as u8)),
                 Ok((taken, part)) => {
                     assert!(taken > 0 && (part.is_some() || taken == piece.len()));

@@ -9,12 +9,11 @@ use super::http2::{UPGRADING, upgrade};
 use crate::limits::HEAD_LEN_MAX;
 
 /// Room for a usual head.
-const HEAD_LEN: usize = 512;
+pub const HEAD_LEN: usize = 512;
 
 /// Appends the lines of a head, without the empty one behind them. Of one whose fields are `too_long`, the text is as well, so that it is
 /// refused as any other.
 pub fn head_lines(head: &RequestHead<'_>, too_long: bool, text: &mut Vec<u8>) {
-    text.reserve(HEAD_LEN);
     let authority = head.authority();
     // Of a tunnel it is the host that is asked for.
     let target = head.path().or(authority).unwrap_or_default();

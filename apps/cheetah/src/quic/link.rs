@@ -254,10 +254,10 @@ impl Link {
             if room == 0 {
                 break Ok(Read::Some);
             }
-            let fields = &mut shared.fields;
+            let heads = &mut shared.heads;
             let received = match chunks.next(room) {
-                Ok(Some(chunk)) => request.receive(&chunk.bytes, false, fields),
-                Ok(None) => request.receive(&[], true, fields),
+                Ok(Some(chunk)) => request.receive(&chunk.bytes, false, heads),
+                Ok(None) => request.receive(&[], true, heads),
                 Err(ReadError::Blocked) => break Ok(Read::Some),
                 Err(ReadError::Reset(_)) => break Ok(Read::Reset),
             };

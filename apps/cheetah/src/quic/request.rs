@@ -1,8 +1,8 @@
 //! A request: what of it has come, as text of HTTP/1.1, and what is to leave of its response.
 
 use exos_buf::Slice;
-use exos_http2::fields::Fields;
 use exos_http3::Fault;
+use exos_http3::heads::Heads;
 use exos_http3::qpack::encoder;
 use exos_http3::request::{Part, Reader};
 use exos_inet::Instant;
@@ -123,24 +123,28 @@ impl Request {
 
     // The request.
 
-    /// Takes what has come; `is_end` when nothing follows. Fields are decoded where those of others were.
+    /// Takes what has come; `is_end` when nothing follows. Heads are decoded where those of others are.
     pub(super) fn receive(
         &mut self,
         mut bytes: &[u8],
         is_end: bool,
-        fields: &mut Fields,
+        heads: &mut Heads,
     ) -> Result<Came, Fault> {
         let mut came = Came::default();
         while !bytes.is_empty() {
-            let (taken, part) = self.reader.receive(bytes, fields)?;
+            let (taken, part) = self.reader.receive(bytes, heads)?;
             bytes = &bytes[taken..];
             match part {
                 None => {}
-                Some(Part::Head(head)) => {
+                Some(Part::Head(mut head)) => {
                     came.urgency = Some(head.urgency());
+                    let is_too_long = head.is_too_long();
+                    let lines =
+                        head.text(|request, text| http3::head_lines(request, is_too_long, text));
+                    self.received.reserve(http3::HEAD_LEN);
+                    self.received.extend_from_slice(lines);
                     let request = head.request();
                     let is_tunnel = request.protocol().is_some();
-                    http3::head_lines(&request, head.is_too_long(), &mut self.received);
                     self.is_open = true;
                     self.has_length = is_tunnel || request.length().is_some();
                     if self.has_length || request.fields().any(|(name, _)| name == "expect") {
@@ -352,7 +356,7 @@ mod tests {
                     let mut request = begun();
                     let is_end = len == bytes.len();
                     request
-                        .receive(&bytes[..len], is_end, &mut Fields::new())
+                        .receive(&bytes[..len], is_end, &mut Heads::default())
                         .unwrap();
                     end(&mut request, way);
                     request.clear();

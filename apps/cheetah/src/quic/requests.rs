@@ -90,8 +90,8 @@ fn place(id: ConnectionId) -> usize {
 #[cfg(test)]
 mod tests {
     use exos_buf::Buffer;
-    use exos_http2::fields::Fields;
     use exos_http3::frame::{self, kind};
+    use exos_http3::heads::Heads;
     use exos_http3::qpack::encoder::section;
     use quinn_proto::{Dir, Side};
 
@@ -109,7 +109,7 @@ mod tests {
         let mut bytes = Vec::new();
         frame::push(&mut bytes, kind::HEADERS, &section(&get));
         frame::push(&mut bytes, kind::DATA, &[b'x'; 3000]);
-        let (mut requests, mut fields) = (Requests::default(), Fields::new());
+        let (mut requests, mut heads) = (Requests::default(), Heads::default());
         let mut before = None;
         for number in 0..2 * bytes.len() {
             let stream = StreamId::new(Side::Client, Dir::Bi, number as u64);
@@ -120,7 +120,7 @@ mod tests {
             assert!(request.received().is_empty() && request.stream == stream);
             assert!(!request.is_known && !request.has_ended && request.unacknowledged() == 0);
             let (part, is_end) = (&bytes[..number.min(bytes.len())], number >= bytes.len());
-            request.receive(part, is_end, &mut fields).unwrap();
+            request.receive(part, is_end, &mut heads).unwrap();
             if is_end {
                 let text = request.received();
                 assert!(text.starts_with(b"GET / HTTP/1.1\r\nhost: a\r\n"));

@@ -1,6 +1,6 @@
 //! What all connections share: the time, their requests, heads of responses, what the server is to hear of requests, and what is counted.
 
-use exos_http2::fields::Fields;
+use exos_http3::heads::Heads;
 use exos_inet::Instant;
 
 use super::counters::Counters;
@@ -14,8 +14,8 @@ pub(super) struct Shared {
     pub(super) now: Instant,
     pub(super) time: std::time::Instant,
     pub(super) requests: Requests,
-    /// Where the fields of requests are decoded, one after another.
-    pub(super) fields: Fields,
+    /// Where the heads of requests are decoded, and those of some are kept.
+    pub(super) heads: Heads,
     pub(super) sections: Sections,
     pub(super) news: News,
     pub(super) counters: Counters,
@@ -27,7 +27,7 @@ impl Shared {
             now,
             time,
             requests: Requests::default(),
-            fields: Fields::new(),
+            heads: Heads::default(),
             sections: Sections::default(),
             news: News::default(),
             counters: Counters::default(),

@@ -35,7 +35,7 @@ pub(crate) fn frames(content: &Content) -> Bytes {
 mod tests {
     use super::*;
     use crate::request::Version;
-    use exos_http2::fields::Fields;
+    use exos_http3::heads::Heads;
     use exos_http3::request::{Part, Reader};
 
     #[test]
@@ -52,7 +52,7 @@ mod tests {
         };
         let frames = frames(&content);
         let mut reader = Reader::default();
-        let mut kept = Fields::new();
+        let mut kept = Heads::default();
         let (taken, Some(Part::Head(head))) = reader.receive(&frames, &mut kept).unwrap() else {
             panic!("a head");
         };

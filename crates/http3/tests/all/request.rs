@@ -1,7 +1,7 @@
 //! Requests, whole and in pieces, and what breaks the rules.
 
-use exos_http2::fields::Fields;
 use exos_http3::frame::{self, kind};
+use exos_http3::heads::Heads;
 use exos_http3::limits::SECTION_LEN_MAX;
 use exos_http3::qpack::encoder::section;
 use exos_http3::request::{Part, Reader};
@@ -27,10 +27,10 @@ fn head(more: &[(&str, &str)]) -> Vec<u8> {
 /// The path and the body that a stream has which comes in pieces of this length.
 fn read(bytes: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>), Fault> {
     let (mut reader, mut path, mut body) = (Reader::default(), Vec::new(), Vec::new());
-    let mut fields = Fields::new();
+    let mut heads = Heads::default();
     for mut piece in bytes.chunks(piece) {
         while !piece.is_empty() {
-            let (taken, part) = reader.receive(piece, &mut fields)?;
+            let (taken, part) = reader.receive(piece, &mut heads)?;
             match part {
                 Some(Part::Head(head)) => path.extend_from_slice(head.request().path().unwrap()),
                 Some(Part::Data(data)) => body.extend_from_slice(data),
@@ -142,8 +142,8 @@ fn fields_beyond_the_limit_are_told() {
     let more: Vec<(&str, &str)> = (0..20).map(|_| ("a", &*long)).collect();
     let mut reader = Reader::default();
     let bytes = head(&more);
-    let mut fields = Fields::new();
-    let (_, part) = reader.receive(&bytes, &mut fields).unwrap();
+    let mut heads = Heads::default();
+    let (_, part) = reader.receive(&bytes, &mut heads).unwrap();
     let Some(Part::Head(head)) = part else {
         panic!("a head");
     };
