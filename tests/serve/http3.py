@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A client of HTTP/3 by aioquic: asks a server for what it has by HTTPS, and says what differs.
 
-http3.py HOST PORT FOLDER [--stop PID]: the server has FOLDER. With --stop it is asked to stop while a file is under way. Prints
-"ok NAME" and "not ok NAME: why" lines. HEAD is not asked: aioquic 1.7 takes the length in its response for that of a body, and breaks off.
+http3.py HOST PORT FOLDER [--stop PID | --give-up PID]: the server has FOLDER. With --stop it is asked to stop while a file is under way; with
+--give-up while one is of which its client takes no more, so that the server waits no longer in the end. Prints "ok NAME" and "not ok NAME: why" lines. HEAD is not asked: aioquic 1.7 takes the length in its response for that of a body, and breaks off.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from aioquic.asyncio.client import connect
 from h3client import Client, settings
 
 HOST, PORT, FOLDER = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-STOP = int(sys.argv[5]) if sys.argv[4:5] == ["--stop"] else None
+WAY, SERVER = (sys.argv[4], int(sys.argv[5])) if len(sys.argv) > 4 else (None, None)
 
 
 def report(name, got, wanted):
@@ -49,16 +49,28 @@ async def ask_all(client):
 async def end_under_way(client):
     file = client.ask("GET", "/wide.bin")
     await file.has_body.wait()
-    os.kill(STOP, signal.SIGTERM)
+    os.kill(SERVER, signal.SIGTERM)
     await asyncio.wait_for(file.has_ended.wait(), 60)
     report("a response under way at the end", (file.end, bytes(file.body) == content("wide.bin")), ("whole", True))
     await asyncio.wait_for(client.wait_closed(), 60)
     print("ok the connection is closed then")
 
 
+async def be_given_up(client):
+    """RFC 9114 §4.1.1: a request hears that it is given up before its connection ends."""
+    client._quic._write_stream_limits = lambda *args, **named: None
+    file = client.ask("GET", "/wide.bin")
+    await file.has_body.wait()
+    os.kill(SERVER, signal.SIGTERM)
+    await asyncio.wait_for(file.has_ended.wait(), 60)
+    await asyncio.wait_for(client.wait_closed(), 60)
+    report("a response that is not taken is given up at the end", (file.end, client.ended_by), ("reset 0x10c", 0x100))
+
+
 async def main():
-    async with connect(HOST, PORT, configuration=settings(), create_protocol=Client) as client:
-        await (end_under_way(client) if STOP else ask_all(client))
+    more = {"max_stream_data": 100_000} if WAY == "--give-up" else {}
+    async with connect(HOST, PORT, configuration=settings(**more), create_protocol=Client) as client:
+        await {None: ask_all, "--stop": end_under_way, "--give-up": be_given_up}[WAY](client)
 
 
 asyncio.run(main())

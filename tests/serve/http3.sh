@@ -21,7 +21,7 @@ echo home >"$site/index.html"
 head -c 40000 /dev/urandom >"$site/middle.bin"
 head -c 4000000 /dev/urandom >"$site/wide.bin"
 head -c 6000000 /dev/urandom >"$site/long.bin"
-common="--port 8080 --tls-port 8443 --tls-self-signed --http3 --shutdown-timeout 60s --log $work/access.log"
+common="--port 8080 --tls-port 8443 --tls-self-signed --http3 --log $work/access.log"
 
 # judge RUNNER IP [MORE]: what aioquic finds.
 judge() {
@@ -40,14 +40,26 @@ all() {
     rm "$work/access.log"
 }
 
+# given_up RUNNER IP: by a server that has just begun, and does not wait for long.
+given_up() {
+    judge "$1" "$2" --give-up "$server"
+    wait "$server"; server=
+}
+
 about="sockets: "
 for more in "--http3|, and of UDP for HTTP/3" "|, without HTTP/3"; do
     # shellcheck disable=SC2086
     has "--check ${more%|*}: at which port" "port 8443 for HTTPS${more#*|}" "$("$exos" serve --check --sockets "$site" --port 8080 --tls-port 8443 --tls-self-signed ${more%|*} 2>&1)"
 done
 # shellcheck disable=SC2086
-if launch "https://" "$exos" serve --sockets "$site" $common; then
+if launch "https://" "$exos" serve --sockets "$site" $common --shutdown-timeout 60s; then
     all "" 127.0.0.1
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+# shellcheck disable=SC2086
+if launch "https://" "$exos" serve --sockets "$site" $common --shutdown-timeout 2s; then
+    given_up "" 127.0.0.1
 else
     bad "it starts" "$(cat "$work/err")"
 fi
@@ -55,13 +67,19 @@ fi
 about="packets: "
 lab_up
 # shellcheck disable=SC2086
-if launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 $common; then
+if launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 $common --shutdown-timeout 60s; then
     all client 10.10.0.10
 else
     bad "it starts" "$(cat "$work/err")"
 fi
 # shellcheck disable=SC2086
-if launch_in_lab "$site" --link xdp:wire --share-address $common; then
+if launch_in_lab "$site" --link xdp:wire --address 10.10.0.10/24 $common --shutdown-timeout 2s; then
+    given_up client 10.10.0.10
+else
+    bad "it starts" "$(cat "$work/err")"
+fi
+# shellcheck disable=SC2086
+if launch_in_lab "$site" --link xdp:wire --share-address $common --shutdown-timeout 60s; then
     about="beside the host: "
     all client 10.10.0.1
 else

@@ -274,6 +274,7 @@ impl Fetch {
         let sent = Sent {
             fields: request.fields,
             is_trusted: self.is_trusted,
+            withheld: &self.rules.withheld,
         };
         if !push_values(&mut values, names, sent) {
             return Err(Unkept::Vary);

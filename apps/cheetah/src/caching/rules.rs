@@ -24,6 +24,8 @@ pub struct CacheRules {
     pub stale_if_error: Duration,
     /// Who may have what is kept forgotten.
     pub purgers: Vec<Prefix>,
+    /// Fields of which no upstream is sent what clients say: no answer depends on that.
+    pub withheld: Vec<String>,
 }
 
 impl Default for CacheRules {
@@ -36,6 +38,7 @@ impl Default for CacheRules {
             stale_while_revalidate: Duration::ZERO,
             stale_if_error: Duration::ZERO,
             purgers: Vec::new(),
+            withheld: Vec::new(),
         }
     }
 }

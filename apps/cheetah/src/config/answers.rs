@@ -1,7 +1,5 @@
 //! Which answers of upstreams are kept: `cache` of `[[site.proxy]]`.
 
-use std::sync::Arc;
-
 use toml::Spanned;
 
 use super::schema::{CacheOf, ProxyCacheTable};
@@ -14,13 +12,13 @@ use exos_program::config::Source;
 use exos_program::units::parse_duration;
 
 /// What is said of keeping the answers of a rule; nothing where none are.
-pub(super) fn rules(source: &Source, said: Option<&Spanned<CacheOf>>) -> Option<Arc<CacheRules>> {
+pub(super) fn rules(source: &Source, said: Option<&Spanned<CacheOf>>) -> Option<CacheRules> {
     let said = said?;
     match said.get_ref() {
         CacheOf::Is(false) => None,
-        CacheOf::Is(true) => Some(Arc::default()),
+        CacheOf::Is(true) => Some(CacheRules::default()),
         CacheOf::With(table) => match of(table) {
-            Ok(rules) => Some(Arc::new(rules)),
+            Ok(rules) => Some(rules),
             Err(what) => {
                 source.note(&said.span(), what);
                 None
@@ -45,6 +43,7 @@ fn of(table: &ProxyCacheTable) -> Result<CacheRules, String> {
         stale_while_revalidate: time(&table.stale_while_revalidate)?.unwrap_or_default(),
         stale_if_error: time(&table.stale_if_error)?.unwrap_or_default(),
         purgers: purgers?,
+        ..by_default
     })
 }
 

@@ -12,7 +12,7 @@ use super::lines::{Lines, folder_of};
 use super::site::{Root, SiteConfig};
 use super::stack::{LinkConfig, TcpConfig};
 use super::tls::TlsConfig;
-use super::{acme, cache, proxy, schema, site, stack, tls, watch};
+use super::{acme, cache, request_fields, schema, site, stack, tls, watch};
 use crate::connections::BoundsArgs;
 use crate::limits::{CHUNKS_LEN, CONFIG_LEN_MAX};
 use crate::log::LogArgs;
@@ -118,7 +118,7 @@ impl Config {
     pub fn parse(file: &Path, text: &str) -> Result<Config, ConfigErrors> {
         let source = Source::new(file, text);
         let mut tables: schema::File = tables::read(&source);
-        proxy::share_told(&mut tables.site);
+        request_fields::share_told(&mut tables.site);
         let port = tables.port.as_ref();
         let mut config = Config {
             port: port

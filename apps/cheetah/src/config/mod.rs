@@ -21,6 +21,7 @@ mod site;
 mod stack;
 mod tls;
 mod units;
+mod upstreams;
 mod watch;
 
 pub use acme::{AcmeArgs, AcmeConfig};

@@ -1,13 +1,14 @@
-//! `set` of `[[site.proxy]]`: fields of requests for upstreams.
+//! Fields of requests for upstreams, which a rule of `[[site.proxy]]` writes: `set`, and `tls_fields`.
 
 use toml::Spanned;
 
 use super::rules::values_of;
-use super::schema::{OneOrMany, ProxyTable};
+use super::schema::{CacheOf, OneOrMany, ProxyTable, SiteTable};
 use crate::applications::proxy::forwarded;
 use crate::applications::proxy::request::is_free;
 use crate::applications::proxy::setting::{SetField, Value};
 use crate::limits::UPSTREAM_FIELDS_LEN_MAX;
+use crate::secure::Fact;
 use exos_program::config::Source;
 
 /// What a rule sets.
@@ -33,28 +34,68 @@ pub(super) fn set(source: &Source, table: &ProxyTable) -> Vec<SetField> {
             source.note(&name.span(), format!("{:?} {why}", name.get_ref()));
             continue;
         }
-        let values = read(source, values, table.cache.is_some());
-        len += values
+        let values = read(source, values, keeps_answers(table));
+        let lens = values
             .iter()
-            .map(|(text, _)| name.get_ref().len() + text.len())
-            .sum::<usize>();
+            .map(|value| name.get_ref().len() + value.len_max());
+        len += lens.sum::<usize>();
         if len > UPSTREAM_FIELDS_LEN_MAX {
             let what = format!(
-                "the fields that the rule sets are longer than {UPSTREAM_FIELDS_LEN_MAX} bytes together; write fewer"
+                "the fields that the rule sets may be longer than {UPSTREAM_FIELDS_LEN_MAX} bytes together; write fewer"
             );
             source.note(&name.span(), what);
             return fields;
         }
         fields.push(SetField {
             name: name.get_ref().clone(),
-            values: values.into_iter().map(|(_, value)| value).collect(),
+            values,
         });
     }
     fields
 }
 
-/// Values as they are written, and what they mean.
-fn read(source: &Source, values: &Spanned<OneOrMany>, has_cache: bool) -> Vec<(String, Value)> {
+/// What an upstream is told of the client's TLS. Answers depend on it then, so that none is kept for others.
+pub(super) fn tls_fields(source: &Source, table: &ProxyTable) -> Vec<(String, Fact)> {
+    let mut fields: Vec<(String, Fact)> = Vec::new();
+    for (name, what) in &table.tls_fields {
+        let is_twice = fields
+            .iter()
+            .any(|(other, _)| other.eq_ignore_ascii_case(name.get_ref()));
+        let wrong = match name.get_ref() {
+            _ if is_twice => Some("is there twice; write it once"),
+            name if !is_free(name) => Some(
+                "is no field for this; write a name of letters, digits and hyphens, as \"X-TLS-Version\"",
+            ),
+            _ if keeps_answers(table) => Some(
+                "makes answers depend on the client, and answers are kept for all; leave cache or tls_fields out",
+            ),
+            _ => None,
+        };
+        match wrong {
+            Some(why) => source.note(&name.span(), format!("{:?} {why}", name.get_ref())),
+            None => {
+                let fact = source.value(what, Fact::parse);
+                fields.extend(fact.map(|fact| (name.get_ref().clone(), fact)));
+            }
+        }
+    }
+    fields
+}
+
+/// Has every rule know the fields in which any rule of the file tells something: one upstream may be behind several rules, and no
+/// client may speak in such a field whichever of them it asks.
+pub(super) fn share_told(tables: &mut [Spanned<SiteTable>]) {
+    let told = tables.iter().flat_map(|table| &table.get_ref().proxy);
+    let told = told.flat_map(|table| table.get_ref().tls_fields.keys());
+    let told: Vec<String> = told.map(|name| name.get_ref().clone()).collect();
+    for table in tables.iter_mut() {
+        for proxy in &mut table.get_mut().proxy {
+            proxy.get_mut().told.clone_from(&told);
+        }
+    }
+}
+
+fn read(source: &Source, values: &Spanned<OneOrMany>, has_cache: bool) -> Vec<Value> {
     let mut read = Vec::new();
     for text in values_of(values.get_ref()) {
         let value = Value::parse(&text).and_then(|value| {
@@ -66,11 +107,17 @@ fn read(source: &Source, values: &Spanned<OneOrMany>, has_cache: bool) -> Vec<(S
             }
         });
         match value {
-            Ok(value) => read.push((text, value)),
+            Ok(value) => read.push(value),
             Err(what) => source.note(&values.span(), what),
         }
     }
     read
+}
+
+/// Whether answers are kept for others.
+fn keeps_answers(table: &ProxyTable) -> bool {
+    let said = table.cache.as_ref().map(Spanned::get_ref);
+    said.is_some_and(|said| !matches!(said, CacheOf::Is(false)))
 }
 
 /// Why no rule may set a field of this name, and what to do instead.

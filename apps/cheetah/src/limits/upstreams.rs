@@ -45,7 +45,10 @@ pub const UPSTREAM_KEPT: usize = 64;
 /// Upstreams of one rule: the bits of a word say which of them a request has tried.
 pub const UPSTREAMS_MAX: usize = 64;
 
-/// Names and values of the fields that a rule sets in requests, together: less than the 8 KiB that servers take for a head of requests.
+/// The longest host of a request that a field tells of: names have 253 bytes (RFC 1035 §2.3.4).
+pub const HOST_LEN_MAX: usize = 255;
+
+/// Names and values of the fields that a rule sets in requests, together, with all that they may tell of a request: less than the 8 KiB that servers take for a head of requests.
 pub const UPSTREAM_FIELDS_LEN_MAX: usize = 4096;
 
 /// Answers of 1xx before the last one: a server sends one or two.

@@ -38,7 +38,7 @@ fn is_for(certificate: &CertificateDer<'_>, name: &str) -> bool {
     };
     let parsed = ParsedCertificate::try_from(certificate);
     let (Ok(parsed), Ok(name)) = (parsed, ServerName::try_from(name)) else {
-        return true; // What cannot be read is told of elsewhere.
+        return true; // What cannot be compared is not warned of.
     };
     verify_server_name(&parsed, &name).is_ok()
 }

@@ -256,11 +256,8 @@ fn names(
     names.add_default(&common);
     for (number, site) in config.sites.iter().enumerate() {
         let own = load(&site.certificates)?;
-        let (files, shown) = match own.is_empty() {
-            true => (&tls.certificates, &common),
-            false => (&site.certificates, &own),
-        };
-        for warning in named::warnings(files, shown, &given(site)) {
+        // A site without one may be for HTTP alone.
+        for warning in named::warnings(&site.certificates, &own, &given(site)) {
             exos_program::warn!("exos serve: {warning}");
         }
         // That for trying is for those that have no other, or none yet.

@@ -313,6 +313,8 @@ impl Carried for SocketServer {
     fn abort_all(&mut self) -> Result<(), Error> {
         // Each by itself: what is under way has a line in the log.
         while self.with(|cheetah, transport| cheetah.abort_some(transport)) {}
+        // Clients of HTTP/3 hear of their requests before their connections end.
+        self.send_datagrams();
         if let Some((quic, _)) = &mut self.quic {
             quic.close_all();
         }

@@ -70,6 +70,8 @@ pub struct Sent<'f, 'b> {
     pub fields: &'f [Header<'b>],
     /// It is from a proxy that is believed.
     pub is_trusted: bool,
+    /// The names of those that do not go on, for the rule says what they are.
+    pub withheld: &'f [String],
 }
 
 impl<'f, 'b> Sent<'f, 'b> {
@@ -77,6 +79,8 @@ impl<'f, 'b> Sent<'f, 'b> {
     pub fn named(self, name: &str) -> impl Iterator<Item = &'f Header<'b>> {
         let named = self.fields.iter();
         let named = named.filter(move |it| it.name.eq_ignore_ascii_case(name));
+        let is_withheld = self.withheld.iter().any(|it| it.eq_ignore_ascii_case(name));
+        let named = named.filter(move |_| !is_withheld);
         named.filter(move |field| goes_on(self.fields, field, self.is_trusted))
     }
 }

@@ -4,6 +4,7 @@
 
 use super::forwarded::Client;
 use crate::applications::head::push_field;
+use crate::limits::HOST_LEN_MAX;
 use crate::message::text::push_address;
 use crate::site::rules::fields::check_value;
 
@@ -49,25 +50,41 @@ impl Known {
 
     fn push(self, out: &mut Vec<u8>, client: &Client<'_>) {
         let (host, port) = parts_of(client.host.unwrap_or_default());
+        let port = std::str::from_utf8(port)
+            .ok()
+            .and_then(|it| it.parse::<u16>().ok());
         match (self, client.is_encrypted) {
             (Known::ClientAddress, _) => push_address(out, client.ip.to_canonical()),
+            // There are none that are longer.
+            (Known::Host, _) if host.len() > HOST_LEN_MAX => {}
             (Known::Host, _) => out.extend(host.iter().map(u8::to_ascii_lowercase)),
-            (Known::Port, _) if !port.is_empty() => out.extend_from_slice(port),
-            (Known::Port, true) => out.extend_from_slice(b"443"),
-            (Known::Port, false) => out.extend_from_slice(b"80"),
+            (Known::Port, is_encrypted) => {
+                let port = port.unwrap_or(if is_encrypted { 443 } else { 80 });
+                out.extend_from_slice(port.to_string().as_bytes());
+            }
             (Known::Scheme, true) => out.extend_from_slice(b"https"),
             (Known::Scheme, false) => out.extend_from_slice(b"http"),
         }
     }
+
+    /// The bytes that it has at most.
+    const fn len_max(self) -> usize {
+        match self {
+            Known::ClientAddress => 45,
+            Known::Host => HOST_LEN_MAX,
+            Known::Port | Known::Scheme => 5,
+        }
+    }
 }
 
-/// A host and its port, as they are written.
+/// A host, without a dot behind it, and its port, as they are written.
 fn parts_of(authority: &[u8]) -> (&[u8], &[u8]) {
     let colon = authority.iter().rposition(|&b| b == b':');
-    match colon {
+    let (host, port) = match colon {
         Some(at) if !authority[at..].contains(&b']') => (&authority[..at], &authority[at + 1..]),
-        _ => (authority, b""),
-    }
+        _ => (authority, &b""[..]),
+    };
+    (host.strip_suffix(b".").unwrap_or(host), port)
 }
 
 impl Value {
@@ -108,6 +125,15 @@ impl Value {
     /// Whether it differs between clients that ask for the same.
     pub fn depends_on_client(&self) -> bool {
         self.0.contains(&Part::Known(Known::ClientAddress))
+    }
+
+    /// The bytes that it has at most.
+    pub fn len_max(&self) -> usize {
+        let parts = self.0.iter().map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::Known(known) => known.len_max(),
+        });
+        parts.sum()
     }
 
     fn of(&self, client: &Client<'_>) -> Vec<u8> {
@@ -182,6 +208,12 @@ mod tests {
                 "A: https://[2001:db8::1]:443\r\n",
             ),
             ("{port}", Some("a.test:8443"), true, "A: 8443\r\n"),
+            (
+                "{host}:{port}",
+                Some("a.test.:99999"),
+                true,
+                "A: a.test:443\r\n",
+            ),
             ("{host} {port}", Some("[::1]:81"), true, "A: [::1] 81\r\n"),
             (
                 "{{\"a\": {{}}, {{{host}}}}}",
@@ -190,6 +222,7 @@ mod tests {
                 "A: {\"a\": {}, {b}}\r\n",
             ),
             ("{host}", None, false, ""),
+            ("{host}", Some(&"a".repeat(256)), false, ""),
             ("{host} x", None, false, "A: x\r\n"),
         ] {
             assert_eq!(of(text, host, is_encrypted), wanted, "{text}");

@@ -142,6 +142,7 @@ impl Server {
         let sent = Sent {
             fields: request.fields,
             is_trusted: consulting.is_trusted,
+            withheld: &rules.withheld,
         };
         let found = self.answers.find(wanted, rules, sent, attempt.now);
         let reuse = found.answer.as_ref().map(|answer| {
@@ -348,6 +349,12 @@ impl<'a> Consulting<'a> {
     ) -> Consulting<'a> {
         let named = |name: &'static str| conditional::values(request, name);
         let has = |name| named(name).next().is_some();
+        let is_withheld = |name| {
+            rules
+                .withheld
+                .iter()
+                .any(|it: &String| it.eq_ignore_ascii_case(name))
+        };
         let said = Directives::read(named("cache-control"));
         let mut directives = match rules.obeys_clients {
             true => said,
@@ -370,7 +377,7 @@ impl<'a> Consulting<'a> {
                 .into_iter()
                 .any(has),
             is_conditional: has("if-none-match") || has("if-modified-since"),
-            has_authorization: has("authorization"),
+            has_authorization: has("authorization") && !is_withheld("authorization"),
         }
     }
 }

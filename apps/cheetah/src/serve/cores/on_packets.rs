@@ -234,16 +234,20 @@ impl Carried for StackServer {
     }
 
     fn abort_all(&mut self) -> Result<(), Error> {
-        let Self { cheetah, exos, .. } = self;
-        if let Some(http3) = &mut self.quic {
-            http3.quic().close_all();
-            http3.send(exos.now(), &mut exos.stack);
-        }
         loop {
-            let has_more = cheetah.abort_some(&mut Packets::new(&mut exos.stack));
+            let has_more = self.with(|cheetah, transport| cheetah.abort_some(transport));
+            let now = self.exos.now();
+            if let Some(http3) = &mut self.quic {
+                // Clients of HTTP/3 hear of their requests before their connections end.
+                http3.send(now, &mut self.exos.stack);
+                if !has_more {
+                    http3.quic().close_all();
+                    http3.send(now, &mut self.exos.stack);
+                }
+            }
             // Also the resets of connections that the kernel had.
             loop {
-                match exos.send() {
+                match self.exos.send() {
                     Ok(0) => break,
                     Ok(_) => {}
                     // Nobody hears it, and the other interfaces end in order.

@@ -61,7 +61,8 @@ fn answers_are_kept_and_upstreams_asked_whether_they_are_well_where_a_rule_says_
          check = { path = \"/health?x\", host = \"a.test\", interval = \"1s\", timeout = \"2s\", fails = 4, passes = 5 }\n\
          [[site.proxy]]\npath = \"/b\"\nto = \"http://10.0.0.5\"\ncache = { answer = \"1KiB\", share = \"9%\", \
          obey_clients = false, guess = \"1h\", stale_while_revalidate = \"6s\", stale_if_error = \"7s\", purge = [\"10.0.0.0/8\"] }\n\
-         [[site.proxy]]\npath = \"/c\"\nto = \"http://10.0.0.5\"\ncache = false\n",
+         [[site.proxy]]\npath = \"/c\"\nto = \"http://10.0.0.5\"\ncache = false\nset = { A = \"{client_address}\" }\n\
+         [[site.proxy]]\npath = \"/d\"\nto = \"http://10.0.0.5\"\ncache = true\nset = { Cookie = \"\", B = \"{host}\" }\n",
     )
     .unwrap();
     let rules = &config.sites[0].settings.applications;
@@ -74,6 +75,10 @@ fn answers_are_kept_and_upstreams_asked_whether_they_are_well_where_a_rule_says_
     // What is below is of the same rule, and what is kept too.
     let (whole, below) = (proxy("/a").cache.unwrap(), proxy("/a/*").cache.unwrap());
     assert!(std::sync::Arc::ptr_eq(&whole, &below));
+    // Of what a rule sets, clients say nothing by which answers could differ.
+    let mut withheld = proxy("/d").cache.unwrap().withheld.clone();
+    withheld.sort();
+    assert_eq!(withheld, ["B", "Cookie"]);
     let check = proxy("/a").check.unwrap();
     assert_eq!(
         (&*check.path, check.host.as_deref()),
@@ -89,6 +94,7 @@ fn answers_are_kept_and_upstreams_asked_whether_they_are_well_where_a_rule_says_
         stale_while_revalidate: Duration::from_secs(6),
         stale_if_error: Duration::from_secs(7),
         purgers: vec!["10.0.0.0/8".parse().unwrap()],
+        withheld: Vec::new(),
     };
     assert_eq!(proxy("/b").cache.as_deref(), Some(&wanted));
     assert_eq!((proxy("/c").cache, proxy("/c").check), (None, None));
@@ -221,7 +227,11 @@ fn what_is_wrong_with_upstreams_is_said() {
         ),
         (
             &format!("{rule}\nset = {{ A = \"{}\" }}", "x".repeat(4096)),
-            "5: the fields that the rule sets are longer than 4096 bytes",
+            "5: the fields that the rule sets may be longer than 4096 bytes",
+        ),
+        (
+            &format!("{rule}\nset = {{ A = \"{}\" }}", "{host}".repeat(20)),
+            "5: the fields that the rule sets may be longer than 4096 bytes",
         ),
         // Those who verify passwords follow documents.
         (

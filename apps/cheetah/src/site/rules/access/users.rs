@@ -99,8 +99,10 @@ impl Users {
             let most = PASSWORD_FILE_LEN_MAX >> 10;
             return Err(format!("{file} is no file of at most {most} KiB"));
         }
-        let text = fs::read_to_string(&self.file).map_err(unreadable)?;
-        self.take(&text).map_err(|e| format!("{file}:{e}"))
+        let bytes = fs::read(&self.file).map_err(unreadable)?;
+        // Comments may be in any encoding.
+        self.take(&String::from_utf8_lossy(&bytes))
+            .map_err(|e| format!("{file}:{e}"))
     }
 
     /// Reads the file if it is another than the one that was read last, and nobody is writing to it. An error is told once.
@@ -141,6 +143,12 @@ impl Users {
                     at + 1
                 ));
             };
+            if name.contains(char::REPLACEMENT_CHARACTER) {
+                return Err(format!(
+                    "{}: the name is not in UTF-8, in which clients send it; save the file in UTF-8",
+                    at + 1
+                ));
+            }
             let (hash, right) = (hash.to_owned(), None);
             by_name.insert(name.as_bytes().to_vec(), User { hash, right });
         }

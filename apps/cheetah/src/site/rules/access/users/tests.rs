@@ -116,14 +116,14 @@ fn a_changed_file_is_read_again() {
     let file = folder.join("users");
     let hash = |password: &str| bcrypt::hash(password, 4).expect("a hash");
     let (ann, bob) = (hash("one"), hash("two"));
-    let put = |text: &str| {
+    let put = |text: &[u8]| {
         fs::write(&file, text).expect("a file");
         let before = std::time::SystemTime::now() - 2 * PASSWORD_FILE_REST_TIME;
         let written = fs::File::options().append(true).open(&file);
         let written = written.and_then(|file| file.set_modified(before));
         written.expect("a time");
     };
-    put(&format!("ann:{ann}\nbob:{bob}\n"));
+    put(format!("ann:{ann}\nbob:{bob}\n").as_bytes());
     let users = Users::of(&file, "Staff");
     users.read().expect("users");
     let [one, two] = ["ann:one", "bob:two"].map(field);
@@ -131,7 +131,8 @@ fn a_changed_file_is_read_again() {
         users.verify(sent.as_bytes());
     }
     assert_eq!(users.login(Some(&two)), right("bob"));
-    put(&format!("ann:{ann}:another comment\n"));
+    // A comment of any encoding.
+    put(&[format!("ann:{ann}:").as_bytes(), b"B\xfcro\n"].concat());
     users.follow().expect("users");
     assert_eq!(
         users.login(Some(&one)),
@@ -142,14 +143,14 @@ fn a_changed_file_is_read_again() {
     users.verify(b"bob:two");
     assert_eq!(users.login(Some(&two)), Login::Refused, "it has gone");
     // What cannot be read changes nothing, and is told once.
-    put("ann\n");
+    put(b"ann\n");
     users.follow().expect_err("no hash");
     users.follow().expect("it was told");
     fs::remove_file(&file).expect("it was there");
     users.follow().expect_err("no file");
     users.follow().expect("it was told");
     assert_eq!(users.login(Some(&one)), right("ann"));
-    put(&format!("ann:{}\n", hash("three")));
+    put(format!("ann:{}\n", hash("three")).as_bytes());
     users.follow().expect("users");
     assert!(matches!(users.login(Some(&one)), Login::Unknown(_)));
     users.verify(b"ann:three");
