@@ -95,11 +95,11 @@ impl Heads {
             self.long.decode(section)?;
             return Ok(Head(&mut self.long));
         }
-        let place = hash(section) as usize % self.places.len();
+        let place = place(section);
         if section.is_empty() || self.places[place].section != section {
             self.latest.shrink();
             self.latest.decode(section)?;
-            if self.latest.len() > HEAD_KEPT_LEN_MAX {
+            if self.latest.len() > HEAD_KEPT_LEN_MAX || self.latest.is_somebodys() {
                 return Ok(Head(&mut self.latest));
             }
             self.latest.section.extend_from_slice(section);
@@ -131,10 +131,17 @@ impl Kept {
         self.text.shrink_to(2 * HEAD_KEPT_LEN_MAX);
     }
 
-    /// Bytes of its fields.
+    /// Its size, as tables of fields count theirs (RFC 9204 §3.2.1).
     fn len(&self) -> usize {
         let each = self.fields.iter();
-        each.map(|(name, value)| name.len() + value.len()).sum()
+        each.map(|(name, value)| name.len() + value.len() + 32)
+            .sum()
+    }
+
+    /// It is one client's alone, and does not stay in memory when it has been answered.
+    fn is_somebodys(&self) -> bool {
+        let mut names = self.fields.iter().map(|(name, _)| name);
+        names.any(|name| matches!(name, b"authorization" | b"cookie"))
     }
 
     /// Becomes what a section says, and is not found by it.
@@ -148,8 +155,9 @@ impl Kept {
     }
 }
 
-/// Words of eight bytes, each multiplied into the next (as Firefox and rustc have it). A client that makes two meet has its requests decoded.
-fn hash(section: &[u8]) -> u64 {
+/// Where a section is: words of eight bytes, each multiplied into the next (as Firefox and rustc have it), of which the upper bits depend on all
+/// others. A client that makes two meet has its requests decoded.
+fn place(section: &[u8]) -> usize {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, rest) = section.as_chunks::<8>();
     let mut last = [0; 8];
@@ -158,7 +166,8 @@ fn hash(section: &[u8]) -> u64 {
     let mix = |hash: u64, word: &[u8; 8]| {
         (hash.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR)
     };
-    all.fold(section.len() as u64, mix) >> 32
+    let hash = all.fold(section.len() as u64, mix);
+    (hash >> (u64::BITS - HEADS_MAX.ilog2())) as usize
 }
 
 #[cfg(test)]
@@ -201,16 +210,32 @@ mod tests {
         }
     }
 
-    /// What is long, what says much in few bytes, and what is none leaves nothing behind.
+    /// As many numbered documents as there are places have most of them.
     #[test]
-    fn what_is_long_or_wrong_is_not_kept() {
+    fn sections_that_differ_little_have_places_of_their_own() {
+        for path in ["/", "/aaaaaaa", "/aaaaaa", "/file-"] {
+            let sections = (0..HEADS_MAX).map(|number| section(&format!("{path}{number:02}"), &[]));
+            let places: std::collections::BTreeSet<usize> =
+                sections.map(|section| place(&section)).collect();
+            assert!(places.len() >= HEADS_MAX / 3, "{path}: {}", places.len());
+        }
+    }
+
+    /// What is long, what says much in few bytes, what is one client's alone, and what is none leaves nothing behind.
+    #[test]
+    fn what_is_long_or_somebodys_or_wrong_is_not_kept() {
         let long = "x".repeat(2 * SECTION_KEPT_LEN_MAX);
         // A field of the fixed table, of a byte in the section.
         let mut dense = section("/", &[]);
         dense.extend([0xc0 | 37; 200]);
         let mut bad = section("/", &[]);
         bad.push(0xff);
-        for section in [section("/", &[("a", &long)]), dense] {
+        let own = [("cookie", "a=b"), ("authorization", "Basic YTpi")];
+        let own = own.map(|field| section("/", &[field]));
+        for section in own
+            .into_iter()
+            .chain([section("/", &[("a", &long)]), dense])
+        {
             let mut heads = Heads::default();
             for _ in 0..2 {
                 let mut head = heads.head(&section).unwrap();

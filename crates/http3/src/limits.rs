@@ -8,11 +8,13 @@ pub const SECTION_LEN_MAX: usize = 2 * exos_http2::limits::FIELDS_LEN_MAX;
 /// type ends the connection.
 pub const CONTROL_FRAME_LEN_MAX: usize = 1024;
 
-/// Heads of requests that are kept decoded: those of as many documents, where clients ask for them alike. Half a megabyte at most.
+/// Heads of requests that are kept decoded: those of as many documents, where clients ask for them alike. Half a megabyte at most
+/// for each loop.
 pub const HEADS_MAX: usize = 64;
+const _: () = assert!(HEADS_MAX.is_power_of_two());
 /// The longest field section whose head is kept: browsers' have some hundreds of bytes, and those with long cookies are one client's alone.
 pub const SECTION_KEPT_LEN_MAX: usize = 512;
-/// Bytes of its fields at most: a byte of the section may name some dozens of the fixed table.
+/// The size of its fields at most (RFC 9204 §3.2.1): a byte of the section may name some dozens of the fixed table.
 pub const HEAD_KEPT_LEN_MAX: usize = 3 * SECTION_KEPT_LEN_MAX;
 
 /// Bytes that may come on QPACK's streams and on frames that mean nothing, in all, before the connection ends: they bring

@@ -77,7 +77,7 @@ impl Upstream {
             Some((name, port)) => (name, port.parse().ok()),
             None => (place, Some(port_by_default)),
         };
-        if rest.contains('@') {
+        if place.contains('@') {
             return fail(
                 "names a user; leave that out, and write set = { Authorization = \"Basic ...\" } into the rule",
             );
@@ -119,6 +119,8 @@ fn without_scheme(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
     let scheme = scheme.to_ascii_lowercase();
     let (why, instead) = match &*scheme {
+        // A scheme that is not written right is no host.
+        "" if rest.starts_with("http") => ("is no address of an upstream", String::new()),
         "" if rest.starts_with("//") => ("does not say how it is asked", format!("http:{rest}")),
         "" if rest.starts_with('/') => (
             "does not say how it is asked",
@@ -290,6 +292,10 @@ mod tests {
             (
                 "HTTP://10.0.0.5",
                 "is no address of an upstream; write \"http://10.0.0.5\"",
+            ),
+            (
+                "http/10.0.0.5",
+                "is no address of an upstream; write one as",
             ),
             (
                 "https:/10.0.0.5",

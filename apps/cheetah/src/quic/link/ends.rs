@@ -89,7 +89,8 @@ impl Link {
         if is_known && !set.is_empty() {
             shared.news.tell(id, set, reason);
         }
-        if self.is_going && self.requests.is_empty() {
+        // What is said of one that came to nothing leaves before: the connection is closed when it is looked at the next time.
+        if self.is_going && self.requests.is_empty() && reason == Reason::Done {
             self.close(ErrorCode::NO_ERROR, shared);
         }
     }

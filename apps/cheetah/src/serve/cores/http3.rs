@@ -93,13 +93,13 @@ impl Http3 {
         self.has_more = true;
     }
 
-    /// Sends what there is to be sent, as long as the stack has room.
-    pub(super) fn send(&mut self, now: Instant, stack: &mut Stack) {
+    /// Sends what there is to be sent, as long as the stack has room; true when that was all.
+    pub(super) fn send(&mut self, now: Instant, stack: &mut Stack) -> bool {
         while stack.datagram_room() >= QUIC_SEGMENTS_MAX {
             let spare = || stack.burst_buffer();
             let made = self.quic.transmit_owned(QUIC_SEGMENTS_MAX, spare);
             let Some((leaving, payload)) = made else {
-                return;
+                return true;
             };
             let fields = HeaderFields {
                 traffic_class: leaving.ecn,
@@ -114,6 +114,7 @@ impl Http3 {
                 self.quic.count_unsent(leaving.count());
             }
         }
+        false
     }
 
     /// When to begin a turn at the latest.

@@ -237,25 +237,26 @@ impl Carried for StackServer {
         loop {
             let has_more = self.with(|cheetah, transport| cheetah.abort_some(transport));
             let now = self.exos.now();
-            if let Some(http3) = &mut self.quic {
-                // Clients of HTTP/3 hear of their requests before their connections end.
-                http3.send(now, &mut self.exos.stack);
-                if !has_more {
-                    http3.quic().close_all();
-                    http3.send(now, &mut self.exos.stack);
-                }
-            }
+            // Clients of HTTP/3 hear of their requests before their connections end.
+            let have_left = self.quic.as_mut().is_none_or(|http3| {
+                http3.send(now, &mut self.exos.stack)
+                    && (has_more || {
+                        http3.quic().close_all();
+                        http3.send(now, &mut self.exos.stack)
+                    })
+            });
             // Also the resets of connections that the kernel had.
+            let mut sent = 0;
             loop {
                 match self.exos.send() {
                     Ok(0) => break,
-                    Ok(_) => {}
+                    Ok(count) => sent += count,
                     // Nobody hears it, and the other interfaces end in order.
                     Err(_) if self.outage.is_some() => break,
                     Err(error) => return Err(error),
                 }
             }
-            if !has_more {
+            if !has_more && (have_left || sent == 0) {
                 return Ok(());
             }
         }

@@ -204,6 +204,7 @@ fn requests_that_a_server_gives_up_say_whether_anything_was_done() {
     let untouched = client.send(begun, false);
     let asked = client.ask("GET", "/up", &[]);
     passing.until(|came, _| came.ends_with(b"\r\n\r\n"));
+    passing.world.stop();
     passing.world.give_up();
     passing.until(|_, world| have_ended(world));
     for (stream, code) in [
