@@ -43,7 +43,7 @@ all() {
 # given_up RUNNER IP: by a server that has just begun, and does not wait for long.
 given_up() {
     judge "$1" "$2" --give-up "$server"
-    wait "$server"; server=
+    wait "$server"; same "it ends in order, too" 0 $?; server=
 }
 
 about="sockets: "
