@@ -101,9 +101,9 @@ judged() {
     done < <("$@" 2>&1)
     same "$name" yes $has_ended
 }
-# await COMMAND...: until it succeeds, for a minute ($patience seconds) at most. What takes longer is asked less often, for asking takes time from it.
+# await COMMAND...: until it succeeds, for a minute ($await_secs seconds) at most. What takes longer is asked less often, for asking takes time from it.
 await() {
-    local limit=$((SECONDS + ${patience:-60})) pause=0.05
+    local limit=$((SECONDS + ${await_secs:-60})) pause=0.05
     until "$@" >/dev/null 2>&1; do [ $SECONDS -lt $limit ] || return 1; sleep $pause; pause=0.2; done
 }
 

@@ -61,7 +61,7 @@ authority() {
     [ $# = 0 ] || by=("$exos" lab exec --name "$lab" b --)
     PEBBLE_VA_NOSLEEP=1 PEBBLE_AUTHZREUSE=0 "${by[@]}" unshare --mount sh -c 'mount --bind "$1" /etc/hosts && exec "$PEBBLE" $3 -config "$2"' sh "$work/hosts" "$work/pebble.json" "${resolver:-}" >"$work/pebble.log" 2>&1 &
     peer=$!
-    patience=180 await "$@" curl -sS -m 10 --cacert "$work/ca.pem" "https://127.0.0.1:15000/roots/0" -o "$work/root.pem"
+    await_secs=180 await "$@" curl -sS -m 10 --cacert "$work/ca.pem" "https://127.0.0.1:15000/roots/0" -o "$work/root.pem"
 }
 # config STATE [LINES of acme]...: writes serve.toml.
 config() {
@@ -93,7 +93,7 @@ is_served() { [ "$(get "https://${1:-a.test}:8443/")" = home ]; }
 # comes NAME COMMAND...: a certificate does, by which the command succeeds. One that a busy machine has fail once is ordered again in a minute or two.
 comes() {
     local name=$1; shift
-    if patience=300 await "$@"; then ok "$name"; else bad "$name" "$(tail -n 8 "$work/err" "$work/pebble.log")"; fi
+    if await_secs=300 await "$@"; then ok "$name"; else bad "$name" "$(tail -n 8 "$work/err" "$work/pebble.log")"; fi
 }
 serial() { $run openssl s_client -connect "$ip:8443" -servername a.test </dev/null 2>/dev/null | openssl x509 -noout -serial; }
 statistics() { get "http://a.test:8080/status/status.json"; }
@@ -192,7 +192,7 @@ came=0
 before=$(orders)
 for _ in 1 2 3 4 5; do
     sockets || { bad "it starts" "$(cat "$work/err")"; break; }
-    patience=300 await is_served && came=$((came + 1))
+    await_secs=300 await is_served && came=$((came + 1))
     stop
     rm -f "$work"/state-lost/*/certificates/a.test.pem
 done
@@ -316,7 +316,7 @@ END
         names='"slow.test", "a.test"' config state-slow 'dns_hook = "hook"'
         if sockets; then
             check "a program that hangs for one name" await test -s "$work/slow"
-            is_late() { patience=180 await is_served; }
+            is_late() { await_secs=180 await is_served; }
             check "holds no other up" is_late
             slow=$(cat "$work/slow")
             at_work() { kill -0 "$slow" 2>/dev/null; }
@@ -457,7 +457,7 @@ if sockets; then
     pebble_config 7776000
     authority
     # It is renewed in two thirds of a minute, or one that failed meanwhile a minute later.
-    is_renewed() { patience=180 await is_served; }
+    is_renewed() { await_secs=180 await is_served; }
     check "an authority that has forgotten the account gets another" is_renewed
     stop
 else
