@@ -314,6 +314,8 @@ mod tests {
         assert_eq!((before.loops_ns.len(), after.loops_ns.len()), (1, 2));
         // Of one reading: threads of other tests that have ended since an earlier one are out of the sum.
         assert!(after.all_ns >= after.loops_ns.iter().sum());
+        let passed = after.since(&before).loops_ns;
+        assert_eq!(passed, [after.loops_ns[0] - before.loops_ns[0]]);
         drop(end);
         thread.join().expect("no panic").expect_err("nobody sends");
     }

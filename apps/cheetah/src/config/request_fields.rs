@@ -95,6 +95,7 @@ pub(super) fn share_told(tables: &mut [Spanned<SiteTable>]) {
     }
 }
 
+/// The values of a field, as they are read.
 fn read(source: &Source, values: &Spanned<OneOrMany>, has_cache: bool) -> Vec<Value> {
     let mut read = Vec::new();
     for text in values_of(values.get_ref()) {

@@ -287,7 +287,7 @@ pub fn is_address(host: &[u8]) -> bool {
 }
 
 /// The name of a host without port and final dot.
-fn name_of(host: &[u8]) -> &[u8] {
+pub(crate) fn name_of(host: &[u8]) -> &[u8] {
     let name = match host.first() {
         Some(b'[') => match host.iter().position(|&b| b == b']') {
             Some(end) => &host[..=end],

@@ -6,6 +6,7 @@ use super::forwarded::Client;
 use crate::applications::head::push_field;
 use crate::limits::HOST_LEN_MAX;
 use crate::message::text::push_address;
+use crate::site::hosts::name_of;
 use crate::site::rules::fields::check_value;
 
 /// A field that a rule sets.
@@ -49,16 +50,15 @@ impl Known {
     ];
 
     fn push(self, out: &mut Vec<u8>, client: &Client<'_>) {
-        let (host, port) = parts_of(client.host.unwrap_or_default());
-        let port = std::str::from_utf8(port)
-            .ok()
-            .and_then(|it| it.parse::<u16>().ok());
+        let authority = client.host.unwrap_or_default();
+        let host = name_of(authority);
         match (self, client.is_encrypted) {
             (Known::ClientAddress, _) => push_address(out, client.ip.to_canonical()),
             // There are none that are longer.
             (Known::Host, _) if host.len() > HOST_LEN_MAX => {}
             (Known::Host, _) => out.extend(host.iter().map(u8::to_ascii_lowercase)),
             (Known::Port, is_encrypted) => {
+                let port = port_behind(host, authority);
                 let port = port.unwrap_or(if is_encrypted { 443 } else { 80 });
                 out.extend_from_slice(port.to_string().as_bytes());
             }
@@ -77,14 +77,14 @@ impl Known {
     }
 }
 
-/// A host, without a dot behind it, and its port, as they are written.
-fn parts_of(authority: &[u8]) -> (&[u8], &[u8]) {
-    let colon = authority.iter().rposition(|&b| b == b':');
-    let (host, port) = match colon {
-        Some(at) if !authority[at..].contains(&b']') => (&authority[..at], &authority[at + 1..]),
-        _ => (authority, &b""[..]),
-    };
-    (host.strip_suffix(b".").unwrap_or(host), port)
+/// The port that stands behind the name of a host, if one does.
+fn port_behind(name: &[u8], authority: &[u8]) -> Option<u16> {
+    let behind = &authority[name.len()..];
+    let port = behind.strip_prefix(b".").unwrap_or(behind);
+    std::str::from_utf8(port.strip_prefix(b":")?)
+        .ok()?
+        .parse()
+        .ok()
 }
 
 impl Value {
@@ -136,15 +136,13 @@ impl Value {
         parts.sum()
     }
 
-    fn of(&self, client: &Client<'_>) -> Vec<u8> {
-        let mut text = Vec::new();
+    fn push(&self, text: &mut Vec<u8>, client: &Client<'_>) {
         for part in &self.0 {
             match part {
                 Part::Text(part) => text.extend_from_slice(part.as_bytes()),
-                Part::Known(known) => known.push(&mut text, client),
+                Part::Known(known) => known.push(text, client),
             }
         }
-        text
     }
 }
 
@@ -158,10 +156,12 @@ fn unknown(text: &str) -> String {
 
 /// Appends the fields. One of which nothing is known is left out: a request of HTTP/1.0 may have no host.
 pub fn push(out: &mut Vec<u8>, fields: &[SetField], client: &Client<'_>) {
+    let mut text = Vec::new();
     for field in fields {
         for value in &field.values {
-            let value = value.of(client);
-            let value = value.trim_ascii();
+            text.clear();
+            value.push(&mut text, client);
+            let value = text.trim_ascii();
             if !value.is_empty() {
                 push_field(out, &field.name, value);
             }
