@@ -114,6 +114,7 @@ command -v nginx >/dev/null || { echo "SKIPPED: php-fpm: nginx is not installed 
 php=$work/php && mkdir -p "$php/sub" && chmod -R 755 "$php"
 echo '<?php echo "index of ", $_SERVER["SCRIPT_NAME"], "\n";' | tee "$php/index.php" >"$php/sub/index.php"
 # What a server says of itself and of the connection is its own.
+echo '<?php echo $_SERVER["APP_ENV"], "/", $_SERVER["APP_DEBUG"];' >"$php/parameters.php"
 cat >"$php/say.php" <<'END'
 <?php
 header("Content-Type: text/plain");
@@ -250,10 +251,11 @@ if launch_in_lab "${common[@]}" --link "xdp:$wire" --address 10.10.0.10/24 --in-
     done
     stop
 fi
-printf '[[site]]\nroot = "php"\n[[site.fastcgi]]\nextension = ".php"\nto = "%s"\n[[site.redirect]]\nfrom = "/index.php"\nto = "/"\n' "$work/fpm.sock" >"$work/moved.toml"
+printf '[[site]]\nroot = "php"\n[[site.fastcgi]]\nextension = ".php"\nto = "%s"\nparameters = { APP_ENV = "of the rule", APP_DEBUG = "" }\n[[site.redirect]]\nfrom = "/index.php"\nto = "/"\n' "$work/fpm.sock" >"$work/moved.toml"
 if launch_in_lab --config "$work/moved.toml" --sockets; then
     sourceless "an index that is redirected to its directory" http://10.10.0.1/
     same "it is run" 200 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' http://10.10.0.1/)"
+    same "scripts have the parameters of their rule" "of the rule/" "$(client curl -sS -m 60 http://10.10.0.1/parameters.php -H 'APP-ENV: of a client')"
     same "and its own address leads there" 301 "$(client curl -sS -m 60 -o /dev/null -w '%{http_code}' http://10.10.0.1/index.php)"
     stop
 else

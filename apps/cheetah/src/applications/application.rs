@@ -186,6 +186,8 @@ pub struct Application {
     pub addresses: Vec<Address>,
     /// Where it finds the site's documents; without a slash at the end.
     pub root: Vec<u8>,
+    /// Variables of every request, beside those that tell of it: [`pair`](super::record::pair)s, one behind the other.
+    pub parameters: Vec<u8>,
     /// How long it may say nothing.
     pub timeout: Duration,
     /// The longest body of a request.
@@ -209,6 +211,7 @@ impl Application {
         Application {
             addresses,
             root: Vec::new(),
+            parameters: Vec::new(),
             timeout: APPLICATION_TIME,
             body_max: APPLICATION_BODY_LEN,
             connections: APPLICATION_CONNECTIONS,

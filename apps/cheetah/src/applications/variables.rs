@@ -13,6 +13,40 @@ use crate::secure::Fact;
 const OF_ALL: &[u8] =
     b"\x11\x07GATEWAY_INTERFACECGI/1.1\x0f\x04SERVER_SOFTWAREexos\x0f\x03REDIRECT_STATUS200";
 
+/// Those that tell of a request where they are known, but of its TLS and its header fields.
+const OF_REQUESTS: &[&str] = &[
+    "AUTH_TYPE",
+    "CONTENT_LENGTH",
+    "CONTENT_TYPE",
+    "DOCUMENT_ROOT",
+    "DOCUMENT_URI",
+    "GATEWAY_INTERFACE",
+    "HTTPS",
+    "PATH_INFO",
+    "PATH_TRANSLATED",
+    "QUERY_STRING",
+    "REDIRECT_STATUS",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+    "REMOTE_USER",
+    "REQUEST_METHOD",
+    "REQUEST_SCHEME",
+    "REQUEST_URI",
+    "SCRIPT_FILENAME",
+    "SCRIPT_NAME",
+    "SERVER_ADDR",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "SERVER_SOFTWARE",
+];
+
+/// Whether a variable of this name tells of a request, so that nothing else may.
+pub(crate) fn tells_of_requests(name: &str) -> bool {
+    let of_tls = || Fact::ALL.iter().any(|fact| fact.variable() == name);
+    name.starts_with("HTTP_") || OF_REQUESTS.contains(&name) || of_tls()
+}
+
 /// Our end of a connection, and the client's.
 pub type Ends = (SocketAddr, SocketAddr);
 
@@ -131,6 +165,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) -> 
         pairs.put(b"HTTP_EARLY_DATA", [b"1"]); // RFC 8470 §5.1.
     }
     pairs.end();
+    out.extend_from_slice(&asked.application.parameters);
     push_fields(out, request, is_early);
     name.is_some()
 }

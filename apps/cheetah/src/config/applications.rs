@@ -1,7 +1,7 @@
 //! Requests for applications: `[[site.fastcgi]]` and `[[site.application]]`, and `--fastcgi` and `--application` of the command line;
 //! beside them, by [`proxy`], those for upstreams.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -10,11 +10,17 @@ use std::sync::Arc;
 use super::proxy;
 use super::schema::{ApplicationTable, FastcgiTable, Number, SiteTable, Text};
 use super::units::{application_time, size_within};
+use crate::applications::record::pair;
 use crate::applications::rules::{Rule, Scope};
+use crate::applications::variables::tells_of_requests;
 use crate::applications::{Address, Application, Rules};
-use crate::limits::{APPLICATION_BODY_LEN_MAX, APPLICATION_CONNECTIONS_MAX, APPLICATION_RULES_MAX};
+use crate::limits::{
+    APPLICATION_BODY_LEN_MAX, APPLICATION_CONNECTIONS_MAX, APPLICATION_PARAMETERS_LEN_MAX,
+    APPLICATION_RULES_MAX,
+};
 use crate::site::Settings;
 use exos_program::config::Source;
+use toml::Spanned;
 
 /// What both kinds of tables say of an application.
 struct Said<'t> {
@@ -24,6 +30,7 @@ struct Said<'t> {
     root: &'t Option<Text>,
     files: Option<bool>,
     front: &'t Option<Text>,
+    parameters: &'t BTreeMap<Spanned<String>, Text>,
     timeout: &'t Option<Text>,
     body: &'t Option<Text>,
     /// Requests at once.
@@ -43,6 +50,7 @@ impl<'t> Said<'t> {
             root: &table.root,
             files: table.files,
             front: &table.front,
+            parameters: &table.parameters,
             timeout: &table.timeout,
             body: &table.body,
             connections: &table.connections,
@@ -60,6 +68,7 @@ impl<'t> Said<'t> {
             root: &table.root,
             files: table.files,
             front: &table.front,
+            parameters: &table.parameters,
             timeout: &table.timeout,
             body: &table.body,
             connections: &table.requests,
@@ -199,7 +208,37 @@ fn application(
     };
     application.connections = number(table.connections, 1).unwrap_or(application.connections);
     application.keep = number(table.keep, 0).unwrap_or(application.keep);
+    application.parameters = parameters(source, table.parameters);
     application
+}
+
+/// The variables that every request has, as records have them.
+fn parameters(source: &Source, table: &BTreeMap<Spanned<String>, Text>) -> Vec<u8> {
+    let mut pairs = Vec::new();
+    for (name, value) in table {
+        let text = name.get_ref();
+        let is_plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+        let wrong = if text.is_empty() || !text.bytes().all(is_plain) {
+            "is no parameter; write a name of capitals, digits and underscores, as \"APP_ENV\""
+        } else if tells_of_requests(text) {
+            "is what the server tells of each request; leave it out"
+        } else if value.get_ref().contains('\0') {
+            "has a byte 0 in its value; leave it out"
+        } else {
+            pair(&mut pairs, text.as_bytes(), &[value.get_ref().as_bytes()]);
+            continue;
+        };
+        source.note(&name.span(), format!("{text:?} {wrong}"));
+    }
+    if let Some((first, _)) = table.iter().next()
+        && pairs.len() > APPLICATION_PARAMETERS_LEN_MAX
+    {
+        let what = format!(
+            "parameters may be {APPLICATION_PARAMETERS_LEN_MAX} bytes long together; write fewer"
+        );
+        source.note(&first.span(), what);
+    }
+    pairs
 }
 
 /// Where an application finds the documents, which may be elsewhere than here.

@@ -88,3 +88,6 @@ pub const UNIX_NAME_LEN_MAX: usize = 107;
 
 /// Rules about applications in a site: each is compared with the path of each request.
 pub const APPLICATION_RULES_MAX: usize = 64;
+
+/// Names and values of the variables that a rule adds to each request, together.
+pub const APPLICATION_PARAMETERS_LEN_MAX: usize = 4096;

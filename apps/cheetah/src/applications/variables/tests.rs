@@ -14,8 +14,11 @@ fn variables(
 ) -> BTreeMap<String, String> {
     let mut store = FieldStore::new();
     let request = parse(head.as_bytes(), &mut store).unwrap().unwrap();
+    let mut parameters = Vec::new();
+    pair(&mut parameters, b"APP_ENV", &[b"test"]);
     let application = Application {
         root: b"/srv/www".to_vec(),
+        parameters,
         ..Application::at(Address::parse("/run/app").unwrap())
     };
     let asked = Asked {
@@ -63,6 +66,13 @@ fn variables(
         let (name, behind) = rest.split_at(name_len);
         let (value, behind) = behind.split_at(value_len);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let is_parameter = name == b"APP_ENV";
+        assert_ne!(
+            tells_of_requests(&text(name)),
+            is_parameter,
+            "{}",
+            text(name)
+        );
         assert_eq!(all.insert(text(name), text(value)), None, "twice");
         rest = behind;
     }
@@ -75,6 +85,7 @@ fn a_request_is_variables() {
                 Content-Length: 3\r\nCookie: a=1\r\nX-Y: 1\r\ncookie: b=2\r\nx-y: 2\r\nAuthorization: Basic YTpi\r\n\r\n";
     let all = variables(head, "/a b.php", "/i", Some(3));
     for (name, value) in [
+        ("APP_ENV", Some("test")),
         ("AUTHORIZATION", None),
         ("CONTENT_LENGTH", Some("3")),
         ("CONTENT_TYPE", Some("text/x")),

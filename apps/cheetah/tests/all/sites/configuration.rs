@@ -414,6 +414,29 @@ fn what_is_wrong_with_applications_is_said() {
             "8: 0 is out of bounds",
         ),
         (
+            "path = \"/a\"\nto = \"/run/app\"\nparameters = { \"app-env\" = \"x\" }",
+            "8: \"app-env\" is no parameter; write a name",
+        ),
+        (
+            "path = \"/a\"\nto = \"/run/app\"\nparameters = { SCRIPT_FILENAME = \"/etc/x.php\" }",
+            "8: \"SCRIPT_FILENAME\" is what the server tells of each request",
+        ),
+        (
+            "path = \"/a\"\nto = \"/run/app\"\nparameters = { HTTP_HOST = \"x\" }",
+            "8: \"HTTP_HOST\" is what the server tells",
+        ),
+        (
+            "path = \"/a\"\nto = \"/run/app\"\nparameters = { A = \"\\u0000\" }",
+            "8: \"A\" has a byte 0",
+        ),
+        (
+            &format!(
+                "path = \"/a\"\nto = \"/run/app\"\nparameters = {{ A = \"{}\" }}",
+                "x".repeat(4096)
+            ),
+            "8: parameters may be 4096 bytes long together",
+        ),
+        (
             "path = \"/a\"\nto = \"/run/app\"\n[[site.fastcgi]]\npath = \"/a\"\nto = \"/b\"",
             "9: \"/a\" is there in line 6 too",
         ),
