@@ -27,7 +27,7 @@ impl SocketPath {
 
 impl PartialEq for SocketPath {
     fn eq(&self, other: &Self) -> bool {
-        self.bytes() == other.bytes()
+        Arc::ptr_eq(&self.0, &other.0) || self.bytes() == other.bytes()
     }
 }
 

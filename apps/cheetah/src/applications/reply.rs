@@ -208,6 +208,9 @@ impl Reply {
 
     /// What it has said to the operator since the last call; when it is over, also a line that has not ended.
     pub fn take_warnings(&mut self) -> Vec<String> {
+        if self.line.is_empty() && self.lines.is_empty() {
+            return Vec::new();
+        }
         if self.is_over {
             self.end_line();
         }

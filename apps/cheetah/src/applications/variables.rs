@@ -128,7 +128,7 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) -> 
     if let Some(about) = tls {
         for fact in Fact::ALL {
             if let Some(value) = fact.value(about, is_early) {
-                pairs.put(fact.variable().as_bytes(), [value.as_bytes()]);
+                pairs.pair(fact.variable().as_bytes(), value.as_bytes());
             }
         }
     }
@@ -139,7 +139,6 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) -> 
     let has_path = !uri.is_empty() && !uri.starts_with(b"?");
     let slash: &[u8] = if has_path { b"" } else { b"/" };
     pairs.put(b"REQUEST_URI", [slash, uri]);
-    pairs.put(b"QUERY_STRING", [query]);
     pairs.put(b"DOCUMENT_ROOT", [root]);
     pairs.put(b"DOCUMENT_URI", [&asked.script, &asked.info]);
     pairs.put(b"SCRIPT_NAME", [&asked.script]);
@@ -148,16 +147,19 @@ pub fn push(out: &mut Vec<u8>, request: &Request<'_, '_>, about: &About<'_>) -> 
         pairs.put(b"PATH_INFO", [&asked.info]);
         pairs.put(b"PATH_TRANSLATED", [root, &asked.info]);
     }
-    match length {
-        Some(length) => pairs.put(b"CONTENT_LENGTH", [shown(&mut Vec::new(), length)]),
-        None => pairs.put(b"CONTENT_LENGTH", [b""]),
-    }
     let mut types = request
         .fields
         .iter()
         .filter(|f| f.name.eq_ignore_ascii_case("content-type"));
     let content_type = types.next().map_or(&b""[..], |field| field.value);
-    pairs.put(b"CONTENT_TYPE", [content_type]);
+    if query.is_empty() && length.is_none() && content_type.is_empty() {
+        pairs.put_all(WITHOUT_QUERY_AND_BODY);
+    } else {
+        let length = length.map_or(String::new(), |length| length.to_string());
+        pairs.put(b"QUERY_STRING", [query]);
+        pairs.put(b"CONTENT_LENGTH", [length.as_bytes()]);
+        pairs.put(b"CONTENT_TYPE", [content_type]);
+    }
     if let Some(host) = host {
         pairs.put(b"HTTP_HOST", [host]);
     }
@@ -180,6 +182,10 @@ struct Pairs<'o> {
 /// As long as those of a request without long names and paths.
 const PAIRS_LEN: usize = 512;
 
+/// What is the same of all that have neither a query nor a body.
+const WITHOUT_QUERY_AND_BODY: &[u8; 44] =
+    b"\x0c\x00QUERY_STRING\x0e\x00CONTENT_LENGTH\x0c\x00CONTENT_TYPE";
+
 impl<'o> Pairs<'o> {
     fn new(out: &'o mut Vec<u8>) -> Pairs<'o> {
         Pairs {
@@ -191,24 +197,47 @@ impl<'o> Pairs<'o> {
 
     /// Puts another behind them, whose value is these one behind the other.
     #[inline(always)]
-    fn put<const N: usize>(&mut self, name: &[u8], value: [&[u8]; N]) {
+    fn put<const L: usize, const N: usize>(&mut self, name: &[u8; L], value: [&[u8]; N]) {
         let value_len: usize = value.iter().map(|part| part.len()).sum();
-        let room = self.bytes[self.len..].split_at_mut_checked(2 + name.len() + value_len);
-        let is_short = name.len() < 0x80 && value_len < 0x80;
+        let room = self.bytes[self.len..].split_at_mut_checked(2 + L + value_len);
+        let is_short = L < 0x80 && value_len < 0x80;
         let Some((room, _)) = room.filter(|_| is_short) else {
             self.append();
             return pair(self.out, name, &value);
         };
         self.len += room.len();
-        let (head, mut rest) = room.split_at_mut(2 + name.len());
-        head[0] = name.len() as u8;
-        head[1] = value_len as u8;
-        head[2..].copy_from_slice(name);
-        for part in value {
+        let (lens, rest) = room.split_at_mut(2);
+        (lens[0], lens[1]) = (L as u8, value_len as u8);
+        let (place, mut rest) = rest.split_at_mut(L);
+        // Of known length: no call of a function that copies any.
+        if let Some(place) = place.first_chunk_mut() {
+            *place = *name;
+        }
+        for part in value.iter().filter(|part| !part.is_empty()) {
             let (place, behind) = rest.split_at_mut(part.len());
             place.copy_from_slice(part);
             rest = behind;
         }
+    }
+
+    /// Puts pairs behind them that are written already.
+    fn put_all<const L: usize>(&mut self, pairs: &[u8; L]) {
+        match self.bytes[self.len..].first_chunk_mut() {
+            Some(place) => {
+                *place = *pairs;
+                self.len += L;
+            }
+            None => {
+                self.append();
+                self.out.extend_from_slice(pairs);
+            }
+        }
+    }
+
+    /// Puts one behind them that few requests have.
+    fn pair(&mut self, name: &[u8], value: &[u8]) {
+        self.append();
+        pair(self.out, name, &[value]);
     }
 
     fn append(&mut self) {

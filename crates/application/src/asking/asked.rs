@@ -51,6 +51,9 @@ impl Content {
     }
 }
 
+/// Pieces of content for which a request that is over keeps the memory.
+const CONTENT_KEPT_MAX: usize = 4;
+
 /// A request.
 #[derive(Debug)]
 pub(super) struct Asked {
@@ -98,15 +101,39 @@ impl Default for Asked {
 }
 
 impl Asked {
-    /// It is over, and its memory is for the next: of that no more is kept than a short page takes.
+    /// It is over, and its memory is for the next: of that no more is kept than a short page takes. Of most there is nothing left to be let go of, so
+    /// each part is looked at where it is.
     pub fn reset(&mut self) {
-        let mut content = std::mem::take(&mut self.content);
-        content.clear();
-        content.shrink_to(4);
-        *self = Self {
+        let Self {
+            said,
+            head,
             content,
-            ..Self::default()
-        };
+            has_end,
+            room,
+            taken,
+            body_room,
+            has_head,
+            is_over,
+            is_broken,
+            is_told,
+            is_begun,
+            unsent,
+        } = self;
+        content.clear();
+        if content.capacity() > CONTENT_KEPT_MAX {
+            content.shrink_to(CONTENT_KEPT_MAX);
+        }
+        if said.capacity() > 0 {
+            *said = Vec::new();
+        }
+        if unsent.capacity() > 0 {
+            *unsent = VecDeque::new();
+        }
+        *head = None;
+        (*room, *taken, *body_room) = (CONTENT_ROOM, 0, BODY_ROOM);
+        for flag in [has_end, has_head, is_over, is_broken, is_told, is_begun] {
+            *flag = false;
+        }
     }
 
     /// Nothing more of the answer comes, whether what is there was taken or not.

@@ -24,6 +24,8 @@ pub(super) struct Groups {
     places: HashMap<Address, GroupId, BuildHasherDefault<PathHasher>>,
     /// That of the next.
     serial: u64,
+    /// That which was looked for last by its address: mostly it is the next as well.
+    last: Option<GroupId>,
     /// For requests to applications that other loops may ask too.
     pub(super) permits: AllPermits,
 }
@@ -37,9 +39,19 @@ struct Entry {
 impl Groups {
     /// The group of an application, which has one from now on.
     pub(super) fn of(&mut self, address: &Address) -> GroupId {
-        if let Some(id) = self.find(address) {
-            return id;
+        if let Some(last) = self.last
+            && let Some(Some(entry)) = self.all.get(last.place)
+            && entry.serial == last.serial
+            && entry.address == *address
+        {
+            return last;
         }
+        let id = self.find(address).unwrap_or_else(|| self.add(address));
+        self.last = Some(id);
+        id
+    }
+
+    fn add(&mut self, address: &Address) -> GroupId {
         let free = self.all.iter().position(Option::is_none);
         let place = free.unwrap_or(self.all.len());
         if free.is_none() {
@@ -106,6 +118,7 @@ mod tests {
         let first = groups.of(&address("/run/one"));
         groups.retain(|_, _| false);
         let second = groups.of(&address("/run/two"));
+        assert!(groups.of(&address("/run/two")) == second);
         assert!(first != second && groups.all.len() == 1);
         assert!(groups.get_mut(first).is_none() && groups.get(first).is_none());
         assert!(groups.get_mut(second).is_some() && groups.get(second).is_some());

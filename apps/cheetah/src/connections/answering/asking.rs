@@ -89,9 +89,12 @@ impl Connection {
             }
             return Ok(());
         };
+        if !answering.is_unasked() {
+            // Of the last one it may have heard something.
+            answering.hearing = Hearing::of(address, answering.asking.question());
+        }
         answering.stage = Stage::Asked { upstream, was_kept };
         answering.is_connecting = !applications.has_stood(upstream);
-        answering.hearing = Hearing::of(address, answering.asking.question());
         self.wait_for_application(answering, applications, turn.now);
         answering.body_pace.begin(turn.now);
         if let Upload::Chunked(body) = &mut answering.upload {

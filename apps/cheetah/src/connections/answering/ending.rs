@@ -114,7 +114,7 @@ impl Connection {
         };
         match step {
             Step::Whole => {
-                self.end_answering(*answering, turn);
+                self.end_answering(answering, turn);
                 self.serve_behind(turn)
             }
             Step::GoesOn => {
@@ -131,7 +131,7 @@ impl Connection {
     /// The response is queued whole.
     pub(super) fn end_answering<T: Transport>(
         &mut self,
-        mut answering: Answering,
+        mut answering: Box<Answering>,
         turn: &mut Turn<'_, T>,
     ) {
         if let Some(begun) = answering.begun {

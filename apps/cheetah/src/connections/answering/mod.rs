@@ -170,6 +170,18 @@ impl Answering {
         self.tried == 0 && !self.was_repeated && !matches!(self.stage, Stage::Asked { .. })
     }
 
+    /// It was asked just now over a link, and has no body: it leaves behind this turn, and nothing has come of it.
+    fn is_on_its_way(&self) -> bool {
+        let is_linked = matches!(
+            self.stage,
+            Stage::Asked {
+                upstream: Upstream::Request(_),
+                ..
+            }
+        );
+        is_linked && matches!(self.upload, Upload::Over)
+    }
+
     /// What the application is waited for, and how long.
     fn patience(&self, applications: &Applications) -> (Wait, Duration) {
         let application = &self.asking.asked.application;
@@ -258,6 +270,10 @@ impl Connection {
         if self.is_finished() {
             return Outcome::GoesOn;
         }
+        if turn.transport.readable(self.id()).is_empty() {
+            self.finish_if_the_client_has(turn);
+            return Outcome::GoesOn;
+        }
         let missing = self.serve(Attempt::default(), turn);
         self.finish_if_the_client_has(turn);
         missing.into()
@@ -274,7 +290,7 @@ impl Connection {
                 Some(false)
             }
             Step::Whole => {
-                self.end_answering(*answering, turn);
+                self.end_answering(answering, turn);
                 Some(true)
             }
             Step::Broken => {
@@ -298,6 +314,9 @@ impl Connection {
             let has_waited = answering.stage == Stage::Waiting;
             if let Err(failure) = self.ask_any(answering, has_waited, turn) {
                 return self.fail(&failure, answering, turn);
+            }
+            if answering.is_on_its_way() {
+                return Step::GoesOn;
             }
         }
         let Stage::Asked { upstream, .. } = answering.stage else {
