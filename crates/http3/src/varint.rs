@@ -23,17 +23,19 @@ pub fn take(bytes: &mut &[u8]) -> Option<u64> {
 /// # Panics
 ///
 /// It is larger than [`MAX`].
+#[inline]
 pub fn push(out: &mut Vec<u8>, number: u64) {
-    let (mark, len) = match number {
-        0..=0x3f => (0, 1),
-        0x40..=0x3fff => (0x40, 2),
-        0x4000..=0x3fff_ffff => (0x80, 4),
-        _ => (0xc0, 8),
-    };
-    assert!(number <= MAX, "a number of 62 bits");
-    let at = out.len();
-    out.extend_from_slice(&number.to_be_bytes()[8 - len..]);
-    out[at] |= mark;
+    match number {
+        0..=0x3f => out.push(number as u8),
+        0x40..=0x3fff => out.extend_from_slice(&(0x4000 | number as u16).to_be_bytes()),
+        0x4000..=0x3fff_ffff => {
+            out.extend_from_slice(&(0x8000_0000 | number as u32).to_be_bytes());
+        }
+        _ => {
+            assert!(number <= MAX, "a number of 62 bits");
+            out.extend_from_slice(&(0xc0 << 56 | number).to_be_bytes());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -125,13 +125,17 @@ impl Control {
     /// The head of a request has come, and says that it is this urgent: what was said of it before counts for more.
     pub(super) fn begin_request(&mut self, quic: &mut Connection, stream: StreamId, urgency: u8) {
         let early = self.early.iter().position(|(of, _)| *of == stream);
-        let early = early.map(|at| self.early.swap_remove(at).1.urgency);
-        set_urgency(quic, stream, early.unwrap_or(urgency));
+        let urgency = early.map_or(urgency, |at| self.early.swap_remove(at).1.urgency);
+        // Streams begin as the urgency has it that most requests are of.
+        if urgency != Priority::default().urgency {
+            set_urgency(quic, stream, urgency);
+        }
     }
 }
 
-/// QUIC sends streams of a higher number first.
+/// QUIC sends streams of a higher number first, which is 0 of those of which nothing was said.
 fn set_urgency(quic: &mut Connection, stream: StreamId, urgency: u8) {
     // A stream that has ended needs none.
-    let _ = quic.send_stream(stream).set_priority(-i32::from(urgency));
+    let number = i32::from(Priority::default().urgency) - i32::from(urgency);
+    let _ = quic.send_stream(stream).set_priority(number);
 }

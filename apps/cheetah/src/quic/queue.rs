@@ -39,8 +39,12 @@ enum Piece {
 impl Queue {
     /// There is nothing in it but some memory.
     pub(super) fn clear(&mut self) {
-        self.pieces.clear();
-        self.pieces.shrink_to(PIECES);
+        if !self.pieces.is_empty() {
+            self.pieces.clear();
+        }
+        if self.pieces.capacity() > PIECES {
+            self.pieces.shrink_to(PIECES);
+        }
         self.len = 0;
     }
 

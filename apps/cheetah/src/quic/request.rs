@@ -38,6 +38,8 @@ pub(super) struct Request {
     pub(super) is_known: bool,
     has_head: bool,
     queue: Queue,
+    /// QUIC was given some of it.
+    pub(super) is_begun: bool,
     /// Nothing follows what is queued.
     is_last: bool,
     /// QUIC knows that, too.
@@ -79,6 +81,17 @@ impl Request {
         stream: StreamId,
         begun: Instant,
     ) -> Request {
+        Request::with_memory((Vec::new(), Queue::default()), id, link, stream, begun)
+    }
+
+    /// One in this memory, in which there is nothing.
+    fn with_memory(
+        (received, queue): (Vec<u8>, Queue),
+        id: ConnectionId,
+        link: ConnectionHandle,
+        stream: StreamId,
+        begun: Instant,
+    ) -> Request {
         Request {
             id,
             link,
@@ -87,14 +100,15 @@ impl Request {
             reader: Reader::default(),
             is_open: false,
             has_length: false,
-            received: Vec::new(),
+            received,
             body: BodyForm::Plain,
             has_last_chunk: false,
             has_ended: false,
             is_held: false,
             is_known: false,
             has_head: false,
-            queue: Queue::default(),
+            queue,
+            is_begun: false,
             is_last: false,
             is_finished: false,
         }
@@ -114,11 +128,9 @@ impl Request {
     /// It is over: there is nothing of it but some memory.
     pub(super) fn clear(&mut self) {
         self.queue.clear();
-        *self = Request {
-            received: emptied(std::mem::take(&mut self.received)),
-            queue: std::mem::take(&mut self.queue),
-            ..Request::new(self.id, self.link, self.stream, self.begun)
-        };
+        let received = emptied(std::mem::take(&mut self.received));
+        let memory = (received, std::mem::take(&mut self.queue));
+        *self = Request::with_memory(memory, self.id, self.link, self.stream, self.begun);
     }
 
     // The request.
@@ -232,7 +244,7 @@ impl Request {
     /// Throws away what has come, and what comes.
     pub(super) fn discard(&mut self) {
         self.body = BodyForm::Discarded;
-        self.received = Vec::new();
+        self.received = emptied(std::mem::take(&mut self.received));
     }
 
     // The response.
