@@ -302,6 +302,31 @@ def computes(host, port):
     assert woken < 5 * requests, f"{woken} times for {requests} requests"
 
 
+def polls(host, port):
+    """Waits for answers by poll(2), also for what never comes by a pipe, and says how often."""
+    count, (silent, kept) = 0, os.pipe()
+    with socket.create_connection((host, int(port))) as s:
+        poll = select.poll()
+        poll.register(s, select.POLLIN)
+        poll.register(silent, select.POLLIN)
+        for _ in range(100):
+            s.sendall(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
+            said = b""
+            while not said.endswith(b"hello\n"):
+                assert poll.poll(20_000) == [(s.fileno(), select.POLLIN)]
+                count += 1
+                said += s.recv(4096)
+        assert poll.poll(10) == []
+        os.write(kept, b"x")
+        for _ in range(2):
+            assert poll.poll(20_000) == [(silent, select.POLLIN)]
+        s.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+        while len(poll.poll(20_000)) < 2:
+            time.sleep(0.001)
+            count += 1
+    print(count + 4)
+
+
 def reads(ip):
     """What a program reads of its Unix socket is nothing that exos run hears of, as long as there was room for what came."""
     pieces, piece = 200, b"0123456789"

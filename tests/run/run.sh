@@ -145,6 +145,12 @@ if [ "$way" ] && optional strace; then
     looked=$(awk '$NF ~ /^(readlink|readlinkat|getdents64)$/ { calls += $4 } END { print calls + 0 }' "$work/calls")
     check "and each file is looked at a few times, not for each connection ($looked)" test "$looked" -gt 300 -a "$looked" -lt 10000
 fi
+# By going to sleep, and by nothing else: what has come is known then.
+if [ ! "$way" ] && optional strace; then
+    polls=$(run -- strace -qq -c -o "$work/calls" -e trace=poll,ppoll python3 "$here/run.py" polls 10.10.0.2 8000 2>&1)
+    calls=$(awk '$NF ~ /^p?poll$/ { calls += $4 } END { print calls + 0 }' "$work/calls")
+    check "python3: poll asks the kernel once ($calls calls for $polls)" test "$polls" -gt 100 -a "$calls" -ge "$polls" -a "$calls" -lt $((2 * ${polls//[^0-9]/}))
+fi
 # What --trace prints of a program: by shared sockets all calls of its sockets, else those that are intercepted. Then of its child.
 traced() {
     local said line expected=(
