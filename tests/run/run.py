@@ -302,6 +302,31 @@ def computes(host, port):
     assert woken < 5 * requests, f"{woken} times for {requests} requests"
 
 
+def polls(host, port):
+    """Waits for answers by poll(2), also for what never comes by a pipe, and says how often."""
+    count, (silent, kept) = 0, os.pipe()
+    with socket.create_connection((host, int(port))) as s:
+        poll = select.poll()
+        poll.register(s, select.POLLIN)
+        poll.register(silent, select.POLLIN)
+        for _ in range(100):
+            s.sendall(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n")
+            said = b""
+            while not said.endswith(b"hello\n"):
+                assert poll.poll(20_000) == [(s.fileno(), select.POLLIN)]
+                count += 1
+                said += s.recv(4096)
+        assert poll.poll(10) == []
+        os.write(kept, b"x")
+        for _ in range(2):
+            assert poll.poll(20_000) == [(silent, select.POLLIN)]
+        s.sendall(b"GET /small HTTP/1.0\r\n\r\n")
+        while len(poll.poll(20_000)) < 2:
+            time.sleep(0.001)
+            count += 1
+    print(count + 4)
+
+
 def reads(ip):
     """What a program reads of its Unix socket is nothing that exos run hears of, as long as there was room for what came."""
     pieces, piece = 200, b"0123456789"
@@ -808,6 +833,40 @@ def own_addresses(*wanted):
         assert ours == [(b"wire", address, mask, 0x41, broadcast)], (ours, found)
     others = {one[0] for one in found if one[1] not in wanted}
     assert {b"lo", b"wire"} <= others if wanted else not found, found
+    # By a socket of the kernel's, and by a shared one.
+    with socket.socket(type=socket.SOCK_DGRAM) as kernels, socket.socket(type=socket.SOCK_DGRAM) as ours:
+        if wanted:
+            ours.connect(("10.10.0.2", 9))
+        for asked in kernels, ours:
+            addresses_by_ioctl(asked, [address for address in wanted if ":" not in address])
+
+
+def addresses_by_ioctl(asked, wanted):
+    """The same of IPv4 by ioctl(2) (netdevice(7)): as many as there is room for, and how much room all want."""
+    entry, conf, of_address, broadcast, mask = 40, 0x8912, 0x8915, 0x8919, 0x891b
+
+    def listed(room):
+        array = ctypes.create_string_buffer(room or 1)
+        got = fcntl.ioctl(asked, conf, struct.pack("iP", room, ctypes.addressof(array) if room else 0))
+        length = struct.unpack("iP", got)[0]
+        if not room:
+            return length // entry
+        pieces = [array.raw[at:at + entry] for at in range(0, length, entry)]
+        return [(piece[:16].rstrip(b"\0"), socket.inet_ntoa(piece[20:24])) for piece in pieces]
+
+    all_of_them = listed(100 * entry)
+    ours = [one for one in all_of_them if one[1] in wanted]
+    assert ours == [(b"wire", address) for address in wanted], all_of_them
+    assert listed(0) >= len(all_of_them)
+    if not wanted:
+        return
+    assert listed(len(all_of_them) * entry) == all_of_them
+    assert listed((len(all_of_them) - 1) * entry + 8) == all_of_them[:-1]
+    # An interface without one of the kernel's has the stack's.
+    if not any(one == b"wire" and address not in wanted for one, address in all_of_them):
+        told = [fcntl.ioctl(asked, what, b"wire".ljust(entry, b"\0")) for what in (of_address, mask, broadcast)]
+        assert [socket.inet_ntoa(piece[20:24]) for piece in told] == [*wanted, "255.255.255.0", "10.10.0.255"], told
+        print("the stack's alone")
 
 
 def datagrams_by_loopback(host):

@@ -91,6 +91,15 @@ on_one_core() ( taskset -pc "$core" "$BASHPID" >/dev/null && run -- "$@" )
 [ "$way" ] || check "python3: what computes is let alone, on one processor" on_one_core python3 "$work/run.pyc" computes 10.10.0.2 8000
 [ ! "$way" ] || check "python3: reads that wake nobody" run -- python3 "$work/run.pyc" reads $ip
 [ "$way" ] || check "python3: the stack's addresses are among this host's" run -- python3 "$work/run.pyc" own_addresses $ip fd10::10
+# Of an interface that has none of the kernel's, ioctl(2) tells the stack's.
+alone() {
+    local said
+    beside_of ip -4 address flush dev wire
+    said=$(run -- python3 "$work/run.pyc" own_addresses $ip fd10::10 2>&1)
+    beside_of ip address add 10.10.0.1/24 dev wire
+    [[ "$said" = *"the stack's alone"* ]] || { echo "$said" >&2; return 1; }
+}
+[ "$way" ] || check "python3: and by ioctl where the interface has no other" alone
 [ "$way" ] || check "python3: and not in a network of its own" run -- unshare -n python3 "$work/run.pyc" own_addresses
 # Our own address: processes behind one exos run reach each other by it.
 check "python3: connections to itself" run -- python3 "$work/run.pyc" itself "$([ "$way" ] || echo datagrams)" $ip fd10::10
@@ -144,6 +153,12 @@ if [ "$way" ] && optional strace; then
     check "python3: 300 connections of a process with 2,000 files" "${many[@]}" -- python3 "$work/run.pyc" many_files 10.10.0.2 8000
     looked=$(awk '$NF ~ /^(readlink|readlinkat|getdents64)$/ { calls += $4 } END { print calls + 0 }' "$work/calls")
     check "and each file is looked at a few times, not for each connection ($looked)" test "$looked" -gt 300 -a "$looked" -lt 10000
+fi
+# By going to sleep, and by nothing else: what has come is known then.
+if [ ! "$way" ] && optional strace; then
+    polls=$(run -- strace -qq -c -o "$work/calls" -e trace=poll,ppoll python3 "$here/run.py" polls 10.10.0.2 8000 2>&1)
+    calls=$(awk '$NF ~ /^p?poll$/ { calls += $4 } END { print calls + 0 }' "$work/calls")
+    check "python3: poll asks the kernel once ($calls calls for $polls)" test "$polls" -gt 100 -a "$calls" -ge "$polls" -a "$calls" -lt $((2 * ${polls//[^0-9]/}))
 fi
 # What --trace prints of a program: by shared sockets all calls of its sockets, else those that are intercepted. Then of its child.
 traced() {

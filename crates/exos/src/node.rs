@@ -85,7 +85,7 @@ pub struct Exos {
     pub(crate) early: Early,
     now: Instant,
     waiting: Waiting,
-    /// When the link was last asked whether one may sleep, by a program that does not.
+    /// When the link was seen to last.
     looked_around: Instant,
     pub(crate) worked: bool,
     /// Frames sent in the turn before.

@@ -59,7 +59,18 @@ impl Waiting {
     }
 }
 
-/// Sleep until one of the descriptors is ready or `until` is reached; true in the first case.
+/// How a wait has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// It has not begun: frames were moved.
+    Worked,
+    /// It has not begun for another reason: it is looked for frames again, or something was due.
+    Awake,
+    /// It was a sleep, and says whether one of the other descriptors may be ready.
+    Slept(bool),
+}
+
+/// Sleep until one of the descriptors is ready or `until` is reached; true where one of `others` is ready, or may be.
 pub fn sleep(
     now: Instant,
     until: Option<Instant>,
@@ -78,7 +89,7 @@ pub fn sleep(
     fds.extend(others.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
     let timeout = until.and_then(|at| Timespec::try_from(at - now).ok());
     match poll(&mut fds, timeout.as_ref()) {
-        Ok(ready) => Ok(ready > 0),
+        Ok(_) => Ok(fds[link.len()..].iter().any(|fd| !fd.revents().is_empty())),
         // A signal: its handler has written to one of the descriptors.
         Err(rustix::io::Errno::INTR) => Ok(true),
         Err(e) => Err(e.into()),
@@ -89,6 +100,7 @@ pub fn sleep(
 mod tests {
     use super::*;
     use exos_wait::limits::{SPIN_MAX, SPIN_MIN};
+    use std::os::fd::AsFd as _;
     use std::time::Duration;
 
     #[test]
@@ -98,6 +110,21 @@ mod tests {
             assert!(!waiting.should_spin(Instant::START + Duration::from_micros(micros)));
             waiting.worked();
         }
+    }
+
+    #[test]
+    fn a_sleep_says_whether_it_was_for_another_descriptor() {
+        let pipes = [(); 2].map(|()| rustix::pipe::pipe().expect("a pipe"));
+        let [link, other] = pipes.each_ref().map(|(reader, _)| reader.as_fd());
+        let sleep = || {
+            let soon = Instant::START + Duration::from_millis(1);
+            sleep(Instant::START, Some(soon), &[(link, false)], &[other]).expect("it may")
+        };
+        assert!(!sleep(), "its time was over");
+        rustix::io::write(&pipes[0].1, b"x").expect("room");
+        assert!(!sleep(), "it was for the link");
+        rustix::io::write(&pipes[1].1, b"x").expect("room");
+        assert!(sleep());
     }
 
     #[test]

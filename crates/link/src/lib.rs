@@ -266,6 +266,15 @@ impl Link {
         }
     }
 
+    /// [`prepare_wait`](Self::prepare_wait) of those who have [looked after](Self::look_after) the link within a millisecond: the kernel is not
+    /// asked whether the interface is there.
+    pub fn prepare_next_wait(&mut self) -> bool {
+        match self {
+            Self::Xdp(link) => link.prepare_next_wait(),
+            _ => self.prepare_wait(),
+        }
+    }
+
     /// Events by name, every kind of drop among them.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         on_each!(self, link => link.counters())

@@ -348,8 +348,14 @@ impl XdpLink {
     /// which the next flush tells. To be called after the caller has found nothing
     /// to do and before it sleeps on [`fds`](Self::fds).
     pub fn prepare_wait(&mut self) -> bool {
+        self.look_after();
+        self.prepare_next_wait()
+    }
+
+    /// As above, where [`look_after`](Self::look_after) was called within a millisecond.
+    pub fn prepare_next_wait(&mut self) -> bool {
         // Each is asked, for each gives the kernel chunks to receive into.
-        let may = self.queues.iter_mut().map(Queue::prepare_wait);
+        let may = self.queues.iter_mut().map(Queue::prepare_next_wait);
         may.fold(true, |all, one| all & one)
     }
 

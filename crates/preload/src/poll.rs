@@ -1,6 +1,6 @@
 //! poll(2) and select(2) with shared sockets among their descriptors.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use crate::epoll;
@@ -24,6 +24,9 @@ impl Drop for Own {
 
 thread_local! {
     static WAKER: RefCell<Option<Own>> = const { RefCell::new(None) };
+    /// The kernel had something to say when it was asked last, and is asked before going to sleep: a thread whose pipe has more and more
+    /// does not wait for what it writes to a socket meanwhile.
+    static KERNEL_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
 fn waker(here: &'static Here) -> Option<Waker> {
@@ -52,13 +55,16 @@ pub unsafe fn poll(
     // SAFETY: nothing is locked or made yet.
     unsafe { system::pthread_testcancel() };
     let mut call = Call::new(fds, timeout, mask)?;
-    let ready = call.look();
-    if ready != Ok(0) {
-        return Some(ready);
-    }
-    if timeout == Some(Duration::ZERO) {
-        call.here.looked_in_vain();
-        return Some(ready);
+    let is_over = timeout == Some(Duration::ZERO);
+    // Otherwise the kernel is asked by going to sleep.
+    if is_over || KERNEL_FIRST.get() || call.look_at_shared() > 0 {
+        let ready = call.look();
+        if ready == Ok(0) && is_over {
+            call.here.looked_in_vain();
+        }
+        if ready != Ok(0) || is_over {
+            return Some(ready);
+        }
     }
     let Some(waker) = waker(call.here) else {
         call.unshare();
@@ -76,6 +82,14 @@ pub unsafe fn poll(
     let left = call.left();
     // SAFETY: the caller's promise.
     unsafe { poll(fds, left, mask).or_else(|| Some(kernel(fds, left, mask))) }
+}
+
+/// How a sleep has ended: what the kernel has said is known by then.
+#[derive(PartialEq)]
+enum Slept {
+    Woken,
+    /// The time is over.
+    Over,
 }
 
 /// A call that has to do with shared sockets.
@@ -126,24 +140,42 @@ impl<'a> Call<'a> {
 
     /// Looks at all; how many are ready. The kernel is not asked where it has nothing to say.
     fn look(&mut self) -> Result<usize, i32> {
-        let mut ready = self.look_at_ours();
         if !self.mask.is_null() || self.kernel.iter().any(|asked| asked.fd >= 0) {
             // SAFETY: the mask is one or null.
-            ready += unsafe { kernel(&mut self.kernel, Some(Duration::ZERO), self.mask)? };
+            unsafe { kernel(&mut self.kernel, Some(Duration::ZERO), self.mask)? };
         }
+        Ok(self.look_again())
+    }
+
+    /// As above, with what the kernel has just said.
+    fn look_again(&mut self) -> usize {
+        let mut kernels = 0;
         for (fd, asked) in self.fds.iter_mut().zip(&self.kernel) {
             match asked.fd {
-                0.. => fd.revents = asked.revents,
+                0.. => {
+                    fd.revents = asked.revents;
+                    kernels += usize::from(asked.revents != 0);
+                }
                 _ if fd.fd < 0 => fd.revents = 0,
                 _ => {}
             }
         }
+        KERNEL_FIRST.set(kernels > 0);
+        let mut ready = kernels + self.look_at_ours();
         for &(at, fd) in &self.sets {
             let told = set_readiness(self.here, fd, self.fds[at].events);
             ready += usize::from(self.fds[at].revents == 0 && told != 0);
             self.fds[at].revents |= told;
         }
-        Ok(ready)
+        ready
+    }
+
+    /// How many are ready of shared sockets, and of sets by theirs.
+    fn look_at_shared(&mut self) -> usize {
+        let is_ready =
+            |&&(at, fd): &&(usize, i32)| set_readiness(self.here, fd, self.fds[at].events) != 0;
+        let sets = self.sets.iter().filter(is_ready).count();
+        sets + self.look_at_ours()
     }
 
     fn look_at_ours(&mut self) -> usize {
@@ -168,26 +200,22 @@ impl<'a> Call<'a> {
             watcher.lie_down();
             // Behind that: what comes into a set from now on wakes it.
             self.watch_sets(waker, true);
-            let is_ready =
-                |&&(at, fd): &&(usize, i32)| set_readiness(self.here, fd, self.fds[at].events) != 0;
-            let ready_sets = self.sets.iter().filter(is_ready).count();
-            let count = self.look_at_ours() + ready_sets;
-            let left = self.left();
-            let slept = match count {
-                0 => self.sleep(waker, left),
-                _ => Ok(()),
+            let slept = match self.look_at_shared() {
+                0 => Some(self.sleep(waker)),
+                _ => None,
             };
             watcher.get_up();
-            slept?;
+            let slept = slept.transpose()?;
             watcher.news.drain(|_| {});
-            // SAFETY: room for a count.
-            unsafe { system::read(waker.fd, [0_u8; 8].as_mut_ptr(), 8) };
             if self.ours.iter().any(|(_, found)| found.check().is_err()) {
                 return Err(AGAIN);
             }
-            let ready = self.look();
-            if ready != Ok(0) || left == Some(Duration::ZERO) {
-                return ready;
+            let ready = match slept {
+                Some(_) => self.look_again(),
+                None => self.look()?,
+            };
+            if ready > 0 || slept == Some(Slept::Over) {
+                return Ok(ready);
             }
         }
     }
@@ -203,18 +231,26 @@ impl<'a> Call<'a> {
         self.here.let_go();
     }
 
-    /// Until the kernel has something to say, or what is shared wakes this thread.
-    fn sleep(&mut self, waker: Waker, left: Option<Duration>) -> Result<(), i32> {
+    /// Until the kernel has something to say, or what is shared wakes this thread, or the time is over.
+    fn sleep(&mut self, waker: Waker) -> Result<Slept, i32> {
         self.here.let_go();
         self.kernel.push(PollFd {
             fd: waker.fd,
             events: IN as i16,
             revents: 0,
         });
+        let left = self.left();
         // SAFETY: the mask is one or null.
         let slept = unsafe { kernel(&mut self.kernel, left, self.mask) };
-        self.kernel.pop();
-        slept.map(drop)
+        let woken = self.kernel.pop().is_some_and(|ours| ours.revents != 0);
+        if woken && slept.is_ok() {
+            // SAFETY: room for a count.
+            unsafe { system::read(waker.fd, [0_u8; 8].as_mut_ptr(), 8) };
+        }
+        slept.map(|count| match count {
+            0 => Slept::Over,
+            _ => Slept::Woken,
+        })
     }
 
     fn watch_sets(&self, waker: Waker, on: bool) {

@@ -24,6 +24,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use super::entry::Kind;
 use super::gathering::Gathering;
 use super::library::Library;
+use super::news::hear;
 use super::processes::{PROCESS, Processes};
 use super::sockets::{BY_LOOPBACK, SHARED, SharedSockets};
 use super::untouched::Touched;
@@ -239,13 +240,14 @@ impl Sharing {
             true => (NAPS, Some(Duration::from_micros(NAP_MICROSECONDS))),
             false => (SLEEPS, None),
         };
-        self.memory.engine().store(does, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
         // Before that: they may have done it by the time that we go on.
         let now = Instant::now();
         if self.sockets.news.wake() {
             self.gathering.told(now);
         }
+        // Behind that: those that have done it by now need not wake us.
+        self.memory.engine().store(does, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         if !self.memory.work().is_empty() {
             return Ok(Some(Duration::ZERO));
         }
@@ -256,8 +258,8 @@ impl Sharing {
 
     /// Wakes programs that there is news for, and takes what they do for it in one.
     fn gather(&mut self, cx: &Context, now: Instant) {
-        let others = [self.bell.1.as_fd(), cx.calls.as_fd()];
-        if self.sockets.news.wake_and_gather(others) {
+        let (bell, calls) = (self.bell.1.as_fd(), cx.calls.as_fd());
+        if self.sockets.news.wake_and_gather(bell, calls) {
             self.gathering.told(now);
         }
         // It leaves when the next turn begins, before that takes packets in.
@@ -287,11 +289,7 @@ impl Sharing {
     /// An event of a shared socket, of a process, or of the bell.
     pub fn handle(&mut self, cx: &Context, token: usize) -> io::Result<()> {
         match token {
-            BELL => {
-                let mut bytes = [0; 64];
-                // What it rings for is looked at anyway.
-                let _ = rustix::io::read(&self.bell.1, &mut bytes);
-            }
+            BELL => hear(self.bell.1.as_fd()),
             BY_LOOPBACK.. => {
                 let number = (token - BY_LOOPBACK) as u32;
                 self.sockets.hear_loopback(number);

@@ -145,9 +145,9 @@ impl News {
         woken
     }
 
-    /// As above; then waits until all that were woken wait again, something comes by one of `others`, or [`GATHER`] is over. Where there is
-    /// news only for those that are awake, until one of them waits. Says whether there was any.
-    pub fn wake_and_gather(&mut self, others: [BorrowedFd<'_>; 2]) -> bool {
+    /// As above; then waits until all that were woken wait again and ring the bell, a call comes, or [`GATHER`] is over. Where there is news
+    /// only for those that are awake, until one of them waits. Says whether there was any.
+    pub fn wake_and_gather(&mut self, bell: BorrowedFd<'_>, calls: BorrowedFd<'_>) -> bool {
         let has_news = self.to_wake.iter().any(|word| *word != 0);
         let sleepers = self.take_sleepers();
         let threads = self.count_waiters();
@@ -155,14 +155,17 @@ impl News {
         if awaited == 0 {
             return false;
         }
-        self.memory.gathers(awaited);
+        self.memory.awaits(awaited);
         self.wake_all(&sleepers, threads);
-        // They may wait by now.
-        if !self.memory.all_wait() {
+        // On a core that we share with them they may have run at once, and wait by now: they saw us awake, and did not ring.
+        if self.memory.gathers() {
             let time = Timespec::try_from(GATHER).expect("it is short");
-            let mut fds = others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            let mut fds = [bell, calls].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             // A signal only makes it shorter.
             let _ = poll(&mut fds, Some(&time));
+            if fds[0].revents().contains(PollFlags::IN) {
+                hear(bell);
+            }
         }
         self.memory.engine().store(AWAKE, Ordering::Relaxed);
         true
@@ -214,6 +217,11 @@ impl News {
             self.memory.leave_watcher(watcher, pid);
         }
     }
+}
+
+/// The bell has rung, and does not go on: what it rings for is looked at anyway.
+pub(super) fn hear(bell: BorrowedFd<'_>) {
+    let _ = rustix::io::read(bell, &mut [0; 64]);
 }
 
 #[cfg(test)]
@@ -338,13 +346,14 @@ mod tests {
         let watcher = memory.take_watcher(7).expect("one is free");
         memory.watch(3, watcher, true);
         let nothing = eventfd(0, EventfdFlags::NONBLOCK).expect("a counter");
-        let others = [nothing.as_fd(), nothing.as_fd()];
-        assert!(!news.wake_and_gather(others), "there is none");
+        let (bell, calls) = (nothing.as_fd(), nothing.as_fd());
+        assert!(!news.wake_and_gather(bell, calls), "there is none");
         news.tell(3, [true, false]);
-        assert!(news.wake_and_gather(others));
+        assert!(news.wake_and_gather(bell, calls));
         assert!(!memory.all_wait(), "none of them has come to wait");
         // As if it still waited.
-        memory.gathers(1);
+        memory.awaits(1);
+        assert!(memory.gathers());
         assert!(memory.is_awaited());
         assert!(memory.all_wait());
     }

@@ -22,6 +22,7 @@ use crate::clock;
 use crate::limits::LINGER;
 use crate::node::Exos;
 use crate::via::{Lost, News};
+use crate::wait::Waited;
 
 /// Whether a turn waits.
 #[derive(Copy, Clone)]
@@ -78,13 +79,17 @@ impl Inner {
         }
     }
 
-    /// Sends, waits if asked to, takes in, and gives each socket its news.
-    pub fn turn(&mut self, wait: Wait<'_>) -> io::Result<()> {
+    /// Sends, waits if asked to, takes in, and gives each socket its news; says how the wait has ended.
+    pub fn turn(&mut self, wait: Wait<'_>) -> io::Result<Waited> {
         self.exos.send().map_err(errors::of)?;
         self.claims.give_back_ended(&mut self.exos);
-        if let Wait::Until(until, others) = wait {
-            self.exos.wait(until, others).map_err(errors::of)?;
-        }
+        let exos = std::slice::from_mut(&mut self.exos);
+        let waited = match wait {
+            Wait::No => Waited::Awake,
+            Wait::Until(until, others) => {
+                Exos::wait_and_tell(exos, until, others).map_err(errors::of)?
+            }
+        };
         self.gone.forget(&mut self.exos, self.claims.owes());
         self.exos.receive();
         while let Some(news) = self.exos.poll_news() {
@@ -108,7 +113,7 @@ impl Inner {
             let waiters = &mut self.datagrams[key].waiters;
             tell(waiters, READING, &mut self.woken, &mut self.watches);
         }
-        Ok(())
+        Ok(waited)
     }
 
     fn handle_event(&mut self, event: &Event) {

@@ -22,6 +22,7 @@ use super::stream::TcpStream;
 use super::table::Readiness;
 use super::watches::{Interest, PollEvent, Source, SourceKey, Token, Trigger, Watches};
 use crate::clock;
+use crate::wait::Waited;
 
 /// What a wait gives; its memory is used again by the next.
 #[derive(Default)]
@@ -220,19 +221,32 @@ impl Poll {
     ///
     /// The interface has gone.
     pub fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
+        /// As many turns in a row may go by that move frames of no interest.
+        const TURNS: u32 = 16;
         let until = timeout.map(|time| clock::now() + time);
         events.list.clear();
+        let mut turn = 0_u32;
         loop {
+            turn = turn.wrapping_add(1);
             let is_ready = self.net.borrow().has_ready(self.id);
             let kernel = [self.kernel.as_fd()];
             let wait = match is_ready {
                 true => Wait::No,
                 false => Wait::Until(until, &kernel),
             };
-            self.net.turn_and_wait(wait)?;
+            let waited = self.net.turn_and_wait(wait)?;
             self.net.borrow().take_ready(self.id, &mut events.list);
-            self.look_at_kernel(events)?;
-            if !events.is_empty() || until.is_some_and(|at| at <= clock::now()) {
+            let is_over = !events.is_empty() || until.is_some_and(|at| at <= clock::now());
+            let is_to_look = match waited {
+                // The next turn looks, or sleeps.
+                Waited::Worked => is_over || turn.is_multiple_of(TURNS),
+                Waited::Awake => true,
+                Waited::Slept(is_ready) => is_ready,
+            };
+            if is_to_look {
+                self.look_at_kernel(events)?;
+            }
+            if is_over || !events.is_empty() {
                 return Ok(());
             }
         }

@@ -13,6 +13,7 @@ use super::holder::Holder;
 use super::inner::{Inner, Wait};
 use crate::attach::Attachment;
 use crate::node::{Exos, Sleep};
+use crate::wait::Waited;
 use crate::{Error, clock};
 
 /// The stack that sockets are on. Clones are the same stack.
@@ -152,7 +153,7 @@ impl Net {
     }
 
     /// One turn; tasks that may go on are woken behind it.
-    pub(super) fn turn_and_wait(&self, wait: Wait<'_>) -> io::Result<()> {
+    pub(super) fn turn_and_wait(&self, wait: Wait<'_>) -> io::Result<Waited> {
         self.run(|inner| inner.turn(wait))
     }
 

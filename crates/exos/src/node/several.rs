@@ -11,9 +11,9 @@ use exos_inet::Instant;
 use super::{Exos, descriptors};
 use crate::clock;
 use crate::handoff::Handoff;
-use crate::wait;
+use crate::wait::{self, Waited};
 
-/// How often a program that does not sleep sees to what is seen to before a sleep.
+/// How often a program sees to its link that does not sleep, or never for long: whether that is there still, for one.
 const LOOK_AROUND: Duration = Duration::from_millis(1);
 
 impl Exos {
@@ -31,6 +31,15 @@ impl Exos {
         until: Option<Instant>,
         others: &[BorrowedFd<'_>],
     ) -> Result<(), Error> {
+        Self::wait_and_tell(all, until, others).map(drop)
+    }
+
+    /// As above; says how the wait has ended.
+    pub(crate) fn wait_and_tell(
+        all: &mut [Self],
+        until: Option<Instant>,
+        others: &[BorrowedFd<'_>],
+    ) -> Result<Waited, Error> {
         let mut has_worked = false;
         for exos in all.iter_mut() {
             exos.turns += 1;
@@ -39,17 +48,17 @@ impl Exos {
         }
         if has_worked {
             all[0].waiting.worked();
-            return Ok(());
+            return Ok(Waited::Worked);
         }
         let now = clock::now();
         let deadlines = all.iter().filter_map(|exos| exos.deadline(now));
         let deadline = until.into_iter().chain(deadlines).min();
         if deadline.is_some_and(|at| at <= now) || all[0].waiting.should_spin(now) {
             std::hint::spin_loop();
-            return Ok(());
+            return Ok(Waited::Awake);
         }
-        if !all.iter_mut().all(|exos| exos.link.prepare_wait()) {
-            return Ok(());
+        if !all.iter_mut().all(|exos| exos.prepare_wait(now)) {
+            return Ok(Waited::Awake);
         }
         all[0].waiting.sleeps += 1;
         let latest = all.iter().map(|exos| exos.latest(now));
@@ -60,9 +69,23 @@ impl Exos {
             fds.extend(descriptors(exos.tables.as_ref(), exos.via.as_ref()));
             fds.extend(exos.handoff.as_mut().map(Handoff::fd_to_sleep_on));
         }
-        wait::sleep(now, until, &links, &fds)
-            .map_err(|e| Error::io("cannot wait for packets", e))?;
-        Ok(())
+        let slept = wait::sleep(now, until, &links, &fds);
+        let slept = slept.map_err(|e| Error::io("cannot wait for packets", e))?;
+        Ok(Waited::Slept(slept))
+    }
+
+    /// Whether the link has nothing, and tells of what comes: to be asked before a sleep.
+    fn prepare_wait(&mut self, now: Instant) -> bool {
+        self.look_around(now);
+        self.link.prepare_next_wait()
+    }
+
+    /// Sees to the link now and then.
+    fn look_around(&mut self, now: Instant) {
+        if now - self.looked_around >= LOOK_AROUND {
+            self.looked_around = now;
+            self.link.look_after();
+        }
     }
 
     /// [`look_on`](Self::look_on) on several links.
@@ -85,10 +108,7 @@ impl Exos {
         }
         for exos in all {
             exos.turns += 1;
-            if exos.now - exos.looked_around >= LOOK_AROUND {
-                exos.looked_around = exos.now;
-                exos.link.look_after();
-            }
+            exos.look_around(exos.now);
         }
         std::hint::spin_loop();
         Ok(())

@@ -423,13 +423,13 @@ fn busy_polling_can_be_preferred() {
 }
 
 /// An interface that is deleted under us is reported by `flush`, even to someone
-/// who has nothing to send, once it wants to sleep.
+/// who has nothing to send, once it wants to sleep, or looks after the link.
 #[test]
 fn an_interface_that_is_deleted_is_reported() {
     if skip_without_root("an_interface_that_is_deleted_is_reported") {
         return;
     }
-    for has_something_to_send in [false, true] {
+    for (has_something_to_send, looks_after_it) in [(false, false), (false, true), (true, false)] {
         let wire = Wire::new(1500);
         let mut link = open_xdp();
         assert!(link.prepare_wait());
@@ -440,6 +440,10 @@ fn an_interface_that_is_deleted_is_reported() {
             .unwrap();
         if has_something_to_send {
             assert!(link.transmit(&wire.frame_to(1, b"lost"), &[], TxMeta::default()));
+        } else if looks_after_it {
+            assert!(link.prepare_next_wait(), "the kernel is not asked");
+            link.look_after();
+            assert!(!link.prepare_next_wait());
         } else {
             assert!(!link.prepare_wait());
         }

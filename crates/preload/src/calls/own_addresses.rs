@@ -1,5 +1,5 @@
-//! The addresses of this host, as programs ask for them (getifaddrs(3)): those of the stack are among them, at the interface by which its
-//! packets come. A name server listens at each of them, and at no other.
+//! The addresses of this host, as programs ask for them (getifaddrs(3), and ioctl(2) as in netdevice(7)): those of the stack are among them,
+//! at the interface by which its packets come. A name server listens at each of them, and at no other.
 
 use std::ptr::null_mut;
 
@@ -54,16 +54,48 @@ unsafe extern "C" fn freeifaddrs(list: *mut InterfaceAddress) {
     }
 }
 
+/// The stack's addresses, each in the kernel's form with the bits of it that are its network's, and the name of their interface.
+struct Ours {
+    records: [[u8; 32]; ADDRESSES_MAX],
+    count: usize,
+    name: [c_char; 16],
+}
+
+impl Ours {
+    fn of(here: &Here) -> Self {
+        let mut records = [[0_u8; 32]; ADDRESSES_MAX];
+        let count = ask(-1, Ask::Addresses, records.as_mut_ptr().expose_provenance());
+        let mut name = [0; 16];
+        let index = here.shared.interface().load(Ordering::Relaxed);
+        // SAFETY: room for a name. One of an interface that has gone is empty.
+        unsafe { system::if_indextoname(index, name.as_mut_ptr()) };
+        Self {
+            records,
+            count: usize::try_from(count).unwrap_or(0),
+            name,
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        let records = self.records.iter().take(self.count);
+        records.map(|record| (&record[..28], record[28].into()))
+    }
+
+    /// Those of IPv4, of which alone ioctl(2) tells.
+    fn ipv4(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        self.iter()
+            .filter(|(address, _)| place_of(address).len() == 4)
+    }
+
+    fn name(&self) -> [u8; 16] {
+        self.name.map(|letter| letter.to_ne_bytes()[0])
+    }
+}
+
 /// Adds those of the stack's addresses that this host does not have.
 unsafe fn add(here: &Here, list: &mut *mut InterfaceAddress) {
-    let mut records = [[0_u8; 32]; ADDRESSES_MAX];
-    let count = ask(-1, Ask::Addresses, records.as_mut_ptr().expose_provenance());
-    let mut name = [0; 16];
-    let index = here.shared.interface().load(Ordering::Relaxed);
-    // SAFETY: room for a name. One of an interface that has gone is empty.
-    unsafe { system::if_indextoname(index, name.as_mut_ptr()) };
-    for record in records.iter().take(usize::try_from(count).unwrap_or(0)) {
-        let (address, prefix) = record.split_at(28);
+    let ours = Ours::of(here);
+    for (address, prefix) in ours.iter() {
         let mut at = std::ptr::from_mut(list);
         let mut is_there = false;
         // SAFETY: the list's entries are whole.
@@ -73,7 +105,7 @@ unsafe fn add(here: &Here, list: &mut *mut InterfaceAddress) {
                 at = &raw mut entry.next;
             }
             if !is_there {
-                at.write(entry_of(name, address, prefix[0].into()));
+                at.write(entry_of(ours.name, address, prefix));
             }
         }
     }
@@ -116,23 +148,129 @@ fn entry_of(name: [c_char; 16], address: &[u8], prefix: usize) -> *mut Interface
         broadcast: [0; 28],
     });
     made.address.copy_from_slice(address);
-    for bytes in [&mut made.mask, &mut made.broadcast] {
-        bytes[..2].copy_from_slice(&address[..2]);
-    }
-    let place = place_of(address);
-    for (at, bit) in place.clone().zip((0..).step_by(8)) {
-        let ones = prefix.saturating_sub(bit).min(8);
-        let mask = !u8::MAX.checked_shr(ones as u32).unwrap_or(0);
-        made.mask[at] = mask;
-        made.broadcast[at] = address[at] | !mask;
-    }
+    [made.mask, made.broadcast] = network_of(address, prefix);
     let made = Box::leak(made);
     made.entry.name = made.name.as_mut_ptr();
     made.entry.address = made.address.as_mut_ptr();
     made.entry.mask = made.mask.as_mut_ptr();
     // IPv6 has no broadcast.
-    if place.len() == 4 {
+    if place_of(address).len() == 4 {
         made.entry.broadcast = made.broadcast.as_mut_ptr();
     }
     &raw mut made.entry
+}
+
+/// The mask of an address's network, and that network's broadcast address.
+fn network_of(address: &[u8], prefix: usize) -> [[u8; 28]; 2] {
+    let [mut mask, mut broadcast] = [[0; 28]; 2];
+    for bytes in [&mut mask, &mut broadcast] {
+        bytes[..2].copy_from_slice(&address[..2]);
+    }
+    for (at, bit) in place_of(address).zip((0..).step_by(8)) {
+        let ones = prefix.saturating_sub(bit).min(8);
+        mask[at] = !u8::MAX.checked_shr(ones as u32).unwrap_or(0);
+        broadcast[at] = address[at] | !mask[at];
+    }
+    [mask, broadcast]
+}
+
+/// What ioctl(2) is asked for: all addresses, or of one interface its address, its network's broadcast address, or mask.
+const SIOCGIFCONF: u64 = 0x8912;
+const SIOCGIFADDR: u64 = 0x8915;
+const SIOCGIFBRDADDR: u64 = 0x8919;
+const SIOCGIFNETMASK: u64 = 0x891b;
+
+/// `struct ifreq`: an interface, and an address of it.
+#[repr(C)]
+struct Request {
+    name: [u8; 16],
+    address: [u8; 24],
+}
+
+/// `struct ifconf`: how many bytes there are, and where.
+#[repr(C)]
+struct Requests {
+    len: i32,
+    at: *mut Request,
+}
+
+/// Asks the kernel by ioctl(2), and adds the stack's addresses where it is asked for addresses.
+///
+/// # Safety
+///
+/// The argument is as what is asked for has it.
+pub(super) unsafe fn ask_for(what: u64, argument: usize, kernel: impl FnOnce() -> i32) -> i32 {
+    let at = std::ptr::with_exposed_provenance_mut::<u8>(argument);
+    match what & u64::from(u32::MAX) {
+        // SAFETY: the caller's promise.
+        SIOCGIFCONF if !at.is_null() => unsafe { list_all(&mut *at.cast(), kernel) },
+        which @ (SIOCGIFADDR | SIOCGIFBRDADDR | SIOCGIFNETMASK) => {
+            let result = kernel();
+            // An address of the kernel's own goes first.
+            if result == 0 || system::errno() != EADDRNOTAVAIL {
+                return result;
+            }
+            // SAFETY: the caller's promise; the kernel has read it.
+            match unsafe { tell_one(&mut *at.cast(), which) } {
+                Some(()) => 0,
+                None => {
+                    system::set_errno(EADDRNOTAVAIL);
+                    result
+                }
+            }
+        }
+        _ => kernel(),
+    }
+}
+
+unsafe fn list_all(list: &mut Requests, kernel: impl FnOnce() -> i32) -> i32 {
+    const SIZE: i32 = size_of::<Request>() as i32;
+    let room = list.len;
+    let result = kernel();
+    let Some(here) = (result == 0).then(begun).flatten() else {
+        return result;
+    };
+    let ours = Ours::of(here);
+    for (address, _) in ours.ipv4() {
+        // How much room all of them want.
+        if list.at.is_null() {
+            list.len += SIZE;
+            continue;
+        }
+        let count = (list.len / SIZE) as usize;
+        // SAFETY: the kernel has written as many.
+        let listed = unsafe { std::slice::from_raw_parts(list.at, count) };
+        let is_there = |one: &Request| one.address[4..8] == address[4..8];
+        if list.len > room - SIZE || listed.iter().any(is_there) {
+            continue;
+        }
+        let mut request = Request {
+            name: ours.name(),
+            address: [0; 24],
+        };
+        request.address[..16].copy_from_slice(&address[..16]);
+        // SAFETY: the caller's promise, for there is room.
+        unsafe { list.at.add(count).write(request) };
+        list.len += SIZE;
+    }
+    0
+}
+
+/// Of an interface without addresses of the kernel's: what is asked for of the stack's first, where its packets come by that.
+fn tell_one(request: &mut Request, which: u64) -> Option<()> {
+    let ours = Ours::of(begun()?);
+    let until_zero = |name: &[u8; 16]| name.iter().position(|letter| *letter == 0).unwrap_or(16);
+    let (asked, name) = (request.name, ours.name());
+    let (address, prefix) = ours.ipv4().next()?;
+    if asked[..until_zero(&asked)] != name[..until_zero(&name)] {
+        return None;
+    }
+    let [mask, broadcast] = network_of(address, prefix);
+    let told = match which {
+        SIOCGIFADDR => address,
+        SIOCGIFNETMASK => &mask,
+        _ => &broadcast,
+    };
+    request.address[..16].copy_from_slice(&told[..16]);
+    Some(())
 }

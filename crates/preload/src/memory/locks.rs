@@ -17,11 +17,12 @@ const SYS_FUTEX: i64 = 202;
 const SYS_FUTEX: i64 = 98;
 
 impl Shared {
-    /// The process with the stack gathers what these many threads will have done, from now on.
-    pub fn gathers(&self, threads: u32) {
-        // Before the number: one that waits in between is none of those.
+    /// The process with the stack waits, from now on, until those that it [awaits](Self::awaits) wait again; false where they do already.
+    pub fn gathers(&self) -> bool {
         self.engine().store(GATHERS, Ordering::SeqCst);
-        self.awaits(threads);
+        // The last of them counts itself before it looks at that.
+        fence(Ordering::SeqCst);
+        !self.all_wait()
     }
 
     /// That many threads have been given something to do, and wait again when they have done it. Those of before are forgotten: a thread
@@ -61,10 +62,9 @@ impl Shared {
 
     /// A thread is about to wait: whether the process with the stack, asleep, is to be woken now.
     pub fn is_awaited(&self) -> bool {
-        fence(Ordering::SeqCst);
-        let does = self.engine().load(Ordering::Relaxed);
         let awaited = self.awaited().fetch_sub(1, Ordering::AcqRel);
-        match does {
+        fence(Ordering::SeqCst);
+        match self.engine().load(Ordering::Relaxed) {
             AWAKE => false,
             GATHERS => awaited == 1,
             _ => !self.work().is_empty(),
@@ -186,7 +186,8 @@ mod tests {
     fn who_gathers_is_woken_by_the_last_that_was_awaited() {
         let shared = Shared::create().expect("memory");
         assert!(!shared.is_awaited(), "it is awake");
-        shared.gathers(2);
+        shared.awaits(2);
+        assert!(shared.gathers());
         shared.work().set(3);
         assert!(!shared.is_awaited(), "one is left");
         assert!(shared.is_awaited());
@@ -195,6 +196,16 @@ mod tests {
         assert!(shared.is_awaited(), "there is something to do");
         shared.work().drain(|_| {});
         assert!(!shared.is_awaited());
+    }
+
+    /// As where all of them have run on a core that both share.
+    #[test]
+    fn those_that_wait_by_now_are_not_gathered_from() {
+        let shared = Shared::create().expect("memory");
+        shared.awaits(1);
+        shared.work().set(3);
+        assert!(!shared.is_awaited(), "it is awake, and need not be woken");
+        assert!(!shared.gathers());
     }
 
     #[test]
@@ -217,7 +228,8 @@ mod tests {
     #[test]
     fn who_only_looks_does_not_end_a_pause_that_others_are_waited_for_in() {
         let shared = Shared::create().expect("memory");
-        shared.gathers(2);
+        shared.awaits(2);
+        assert!(shared.gathers());
         shared.work().set(3);
         assert!(!shared.has_left_work());
         assert!(!shared.is_awaited());
@@ -229,7 +241,8 @@ mod tests {
     #[test]
     fn who_only_looks_is_not_one_that_waits() {
         let shared = Shared::create().expect("memory");
-        shared.gathers(1);
+        shared.awaits(1);
+        assert!(shared.gathers());
         assert!(!shared.has_left_work());
         assert!(!shared.all_wait());
         shared.work().set(3);

@@ -186,19 +186,23 @@ impl Queue {
     /// What is to be done now and then also by those who do not sleep: gives the kernel what it is owed to receive into, and notices
     /// an interface that has gone, of which the next flush tells.
     pub(in super::super) fn look_after(&mut self) {
-        if self.owed > 0 {
-            self.refill();
-        }
+        self.refill_if_owed();
         let ready = self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0);
         // Asked because poll(2) says nothing of it.
         self.gone |= ready == 0 && !self.socket.is_alive();
     }
 
-    /// False when a frame is there already, or when the interface has gone, of
-    /// which the next flush tells. To be called after the caller has found nothing
+    fn refill_if_owed(&mut self) {
+        if self.owed > 0 {
+            self.refill();
+        }
+    }
+
+    /// False when a frame is there already, or when the interface has gone, as far as is known
+    /// ([`look_after`](Self::look_after)), of which the next flush tells. To be called after the caller has found nothing
     /// to do and before it sleeps on the descriptor: from then on all that comes makes that readable.
-    pub(in super::super) fn prepare_wait(&mut self) -> bool {
-        self.look_after();
+    pub(in super::super) fn prepare_next_wait(&mut self) -> bool {
+        self.refill_if_owed();
         let may = self.arrivals.as_mut().is_none_or(Arrivals::prepare_wait);
         let ready = self.sound(|link| link.socket.rx.peek(1)).unwrap_or(0);
         let may = may && ready == 0 && !self.gone;

@@ -161,7 +161,7 @@ fn what_comes_past_the_ring_is_taken_in_turn() {
         "those of the ring were on their way before"
     );
     assert!(put(&queue, &mut program, 3));
-    assert!(!queue.prepare_wait(), "one is here");
+    assert!(!queue.prepare_next_wait(), "one is here");
     assert!(!put(&queue, &mut program, 4));
     assert!(kernel.deliver(&frame(4)));
     let mut shown = Vec::new();
@@ -177,7 +177,7 @@ fn what_comes_past_the_ring_is_taken_in_turn() {
     let sent: Vec<_> = sent.iter().map(|f| (f[0], f[1], f.len())).collect();
     assert_eq!(sent, [(3, 9, 60), (4, 9, 60)]);
     kernel.complete(2, false);
-    assert!(queue.prepare_wait());
+    assert!(queue.prepare_next_wait());
     assert_eq!(queue.counters.rx_frames, 5);
 }
 
@@ -395,7 +395,7 @@ fn settle(queue: &mut Queue, kernel: &mut Kernel, incoming: &mut VecDeque<Vec<u8
     assert!(!queue.wants_write());
     kernel.complete(CHUNKS as usize, false);
     queue.collect_sent();
-    while !queue.prepare_wait() {
+    while !queue.prepare_next_wait() {
         receive(queue, incoming);
     }
     assert!(incoming.is_empty());
@@ -448,7 +448,7 @@ proptest! {
         }
         peer.completion.commit();
         let mut turns = 0;
-        while !queue.prepare_wait() {
+        while !queue.prepare_next_wait() {
             queue.receive(|frame, _| drop(std::hint::black_box(frame.to_vec())));
             turns += 1;
             prop_assert!(turns < 100);
