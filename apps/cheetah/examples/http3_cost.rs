@@ -33,10 +33,6 @@ use quinn_proto::{
     TransportConfig, VarInt,
 };
 
-/// The allocator of `exos`.
-#[global_allocator]
-static HEAP: exos_heap::Heap = exos_heap::Heap;
-
 const UNIX_SECS: u64 = 784_111_777;
 const SERVER: ([u8; 4], u16) = ([10, 0, 0, 1], 443);
 const CLIENT: ([u8; 4], u16) = ([10, 0, 0, 2], 4000);

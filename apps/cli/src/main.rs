@@ -6,10 +6,6 @@ use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 use exos_cheetah::serve::ServeArgs;
 use exos_host::Error;
 
-/// Programs that serve take and give back much memory in small pieces.
-#[global_allocator]
-static HEAP: exos_heap::Heap = exos_heap::Heap;
-
 /// Application-level networking: programs with a TCP/IP stack of their own over AF_XDP.
 #[derive(Parser, Debug)]
 #[command(name = "exos", version, propagate_version = true)]
