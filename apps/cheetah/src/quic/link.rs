@@ -350,9 +350,7 @@ impl Link {
                 }
             }
         }
-        let is_first = !std::mem::replace(&mut request.is_begun, true);
-        // Of a response that QUIC takes as a whole at once, the server hears when the client has it.
-        if request.unsent() < before && !(is_first && request.is_whole()) {
+        if request.unsent() < before {
             shared.news.tell(id, EventSet::ACKNOWLEDGED, Reason::Done);
         }
         if request.is_whole() && !request.is_finished {

@@ -38,8 +38,6 @@ pub(super) struct Request {
     pub(super) is_known: bool,
     has_head: bool,
     queue: Queue,
-    /// QUIC was given some of it.
-    pub(super) is_begun: bool,
     /// Nothing follows what is queued.
     is_last: bool,
     /// QUIC knows that, too.
@@ -108,7 +106,6 @@ impl Request {
             is_known: false,
             has_head: false,
             queue,
-            is_begun: false,
             is_last: false,
             is_finished: false,
         }

@@ -83,22 +83,6 @@ fn requests_are_answered_as_on_other_carriers() {
     assert_eq!(world.clients[0].closed, None);
 }
 
-/// QUIC takes a short response at once. The server counts it when its client has it.
-#[test]
-fn a_short_response_counts_when_its_client_has_it() {
-    let mut world = World::new(1, site());
-    connected(&mut world);
-    let counted = |world: &World| world.cheetah.server().counters().response_bytes;
-    let stream = world.clients[0].ask("GET", "/a.txt", &[]);
-    let is_answered = |world: &World| world.cheetah.server().counters().response_count() == 1;
-    assert!(world.run_until(TIME, is_answered));
-    assert_eq!(counted(&world), 0);
-    let has_come = |world: &World| world.clients[0].responses[&stream].ended.is_some();
-    assert!(world.run_until(TIME, has_come));
-    assert_eq!(counted(&world), 0);
-    assert!(world.run_until(TIME, |world| counted(world) > 0));
-}
-
 /// Of every seven datagrams one is lost, in both directions.
 #[test]
 fn documents_come_whole_over_a_bad_wire() {
