@@ -843,7 +843,7 @@ def own_addresses(*wanted):
 
 def addresses_by_ioctl(asked, wanted):
     """The same of IPv4 by ioctl(2) (netdevice(7)): as many as there is room for, and how much room all want."""
-    entry, conf, of_address, broadcast, mask = 40, 0x8912, 0x8915, 0x8919, 0x891b
+    entry, conf, of_address, other_end, broadcast, mask = 40, 0x8912, 0x8915, 0x8917, 0x8919, 0x891b
 
     def listed(room):
         array = ctypes.create_string_buffer(room or 1)
@@ -855,6 +855,11 @@ def addresses_by_ioctl(asked, wanted):
         return [(piece[:16].rstrip(b"\0"), socket.inet_ntoa(piece[20:24])) for piece in pieces]
 
     all_of_them = listed(100 * entry)
+    # What cannot be read is refused, and nobody dies of it.
+    libc = ctypes.CDLL(None, use_errno=True)
+    for descriptor, error in (asked.fileno(), errno.EFAULT), (-1, errno.EBADF):
+        result = libc.ioctl(descriptor, ctypes.c_ulong(conf), ctypes.c_void_p(1))
+        assert (result, ctypes.get_errno()) == (-1, error), (descriptor, result, ctypes.get_errno())
     ours = [one for one in all_of_them if one[1] in wanted]
     assert ours == [(b"wire", address) for address in wanted], all_of_them
     assert listed(0) >= len(all_of_them)
@@ -864,8 +869,8 @@ def addresses_by_ioctl(asked, wanted):
     assert listed((len(all_of_them) - 1) * entry + 8) == all_of_them[:-1]
     # An interface without one of the kernel's has the stack's.
     if not any(one == b"wire" and address not in wanted for one, address in all_of_them):
-        told = [fcntl.ioctl(asked, what, b"wire".ljust(entry, b"\0")) for what in (of_address, mask, broadcast)]
-        assert [socket.inet_ntoa(piece[20:24]) for piece in told] == [*wanted, "255.255.255.0", "10.10.0.255"], told
+        told = [fcntl.ioctl(asked, what, b"wire".ljust(entry, b"\0")) for what in (of_address, other_end, mask, broadcast)]
+        assert [socket.inet_ntoa(piece[20:24]) for piece in told] == [*wanted, *wanted, "255.255.255.0", "10.10.0.255"], told
         print("the stack's alone")
 
 

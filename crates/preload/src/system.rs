@@ -120,6 +120,22 @@ pub const EXCLUSIVE: u32 = 1 << 28;
 unsafe extern "C" {
     pub fn eventfd(count: u32, flags: i32) -> i32;
     pub fn getpid() -> i32;
+    pub fn process_vm_readv(
+        process: i32,
+        here: *const Iovec,
+        heres: usize,
+        there: *const Iovec,
+        theres: usize,
+        flags: usize,
+    ) -> Signed;
+    pub fn process_vm_writev(
+        process: i32,
+        here: *const Iovec,
+        heres: usize,
+        there: *const Iovec,
+        theres: usize,
+        flags: usize,
+    ) -> Signed;
     pub fn if_indextoname(index: u32, name: *mut c_char) -> *mut c_char;
     pub fn raise(signal: i32) -> i32;
     pub fn pthread_setcanceltype(kind: i32, before: *mut i32) -> i32;

@@ -214,13 +214,14 @@ fn application(
 
 /// The variables that every request has, as records have them.
 fn parameters(source: &Source, table: &BTreeMap<Spanned<String>, Text>) -> Vec<u8> {
-    let mut pairs = Vec::new();
+    let (mut pairs, mut len) = (Vec::new(), 0);
     for (name, value) in table {
         let text = name.get_ref();
-        let is_plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        len += text.len() + value.get_ref().len();
         let wrong = if text.is_empty() || !text.bytes().all(is_plain) {
-            "is no parameter; write a name of capitals, digits and underscores, as \"APP_ENV\""
-        } else if tells_of_requests(text) {
+            "is no parameter; write a name of letters, digits and underscores, as \"APP_ENV\""
+        } else if tells_of_requests(&text.to_ascii_uppercase()) {
             "is what the server tells of each request; leave it out"
         } else if value.get_ref().contains('\0') {
             "has a byte 0 in its value; leave it out"
@@ -231,7 +232,7 @@ fn parameters(source: &Source, table: &BTreeMap<Spanned<String>, Text>) -> Vec<u
         source.note(&name.span(), format!("{text:?} {wrong}"));
     }
     if let Some((first, _)) = table.iter().next()
-        && pairs.len() > APPLICATION_PARAMETERS_LEN_MAX
+        && len > APPLICATION_PARAMETERS_LEN_MAX
     {
         let what = format!(
             "parameters may be {APPLICATION_PARAMETERS_LEN_MAX} bytes long together; write fewer"

@@ -191,15 +191,12 @@ pub(super) unsafe extern "C" fn ioctl(fd: i32, what: u64, argument: usize) -> i3
         let Some(found) = find(fd) else {
             // SAFETY: as above.
             let kernel = || unsafe { system::ioctl(fd, what, argument) };
-            // SAFETY: as above.
-            return unsafe { own_addresses::ask_for(what, argument, kernel) };
+            return own_addresses::ask_for(what, argument, kernel);
         };
         let at: *mut i32 = std::ptr::with_exposed_provenance_mut(argument);
         match what as i32 {
             request if interfaces::REQUESTS.contains(&request) => {
-                let kernel = || interfaces::ask(what, argument);
-                // SAFETY: as above.
-                unsafe { own_addresses::ask_for(what, argument, kernel) }
+                own_addresses::ask_for(what, argument, || interfaces::ask(what, argument))
             }
             FIONREAD | SIOCOUTQ => {
                 let waiting = found.waiting(what as i32 == SIOCOUTQ);

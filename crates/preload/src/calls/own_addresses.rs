@@ -1,6 +1,7 @@
 //! The addresses of this host, as programs ask for them (getifaddrs(3), and ioctl(2) as in netdevice(7)): those of the stack are among them,
 //! at the interface by which its packets come. A name server listens at each of them, and at no other.
 
+use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
 use super::*;
@@ -90,6 +91,16 @@ impl Ours {
     fn name(&self) -> [u8; 16] {
         self.name.map(|letter| letter.to_ne_bytes()[0])
     }
+
+    /// One of them, as ioctl(2) tells it.
+    fn request(&self, address: &[u8]) -> Request {
+        let mut request = Request {
+            name: self.name(),
+            address: [0; 24],
+        };
+        request.address[..16].copy_from_slice(&address[..16]);
+        request
+    }
 }
 
 /// Adds those of the stack's addresses that this host does not have.
@@ -174,14 +185,17 @@ fn network_of(address: &[u8], prefix: usize) -> [[u8; 28]; 2] {
     [mask, broadcast]
 }
 
-/// What ioctl(2) is asked for: all addresses, or of one interface its address, its network's broadcast address, or mask.
+/// What ioctl(2) is asked for: all addresses, or of one interface its address, that of its other end, its network's broadcast address, or
+/// mask.
 const SIOCGIFCONF: u64 = 0x8912;
 const SIOCGIFADDR: u64 = 0x8915;
+const SIOCGIFDSTADDR: u64 = 0x8917;
 const SIOCGIFBRDADDR: u64 = 0x8919;
 const SIOCGIFNETMASK: u64 = 0x891b;
 
 /// `struct ifreq`: an interface, and an address of it.
 #[repr(C)]
+#[derive(Copy, Clone)]
 struct Request {
     name: [u8; 16],
     address: [u8; 24],
@@ -189,45 +203,45 @@ struct Request {
 
 /// `struct ifconf`: how many bytes there are, and where.
 #[repr(C)]
+#[derive(Copy, Clone)]
 struct Requests {
     len: i32,
     at: *mut Request,
 }
 
-/// Asks the kernel by ioctl(2), and adds the stack's addresses where it is asked for addresses.
-///
-/// # Safety
-///
-/// The argument is as what is asked for has it.
-pub(super) unsafe fn ask_for(what: u64, argument: usize, kernel: impl FnOnce() -> i32) -> i32 {
-    let at = std::ptr::with_exposed_provenance_mut::<u8>(argument);
+/// Asks the kernel by ioctl(2), and adds the stack's addresses where it is asked for addresses. What the program cannot read or write at the
+/// argument is the kernel's to refuse.
+pub(super) fn ask_for(what: u64, argument: usize, kernel: impl FnOnce() -> i32) -> i32 {
     match what & u64::from(u32::MAX) {
-        // SAFETY: the caller's promise.
-        SIOCGIFCONF if !at.is_null() => unsafe { list_all(&mut *at.cast(), kernel) },
-        which @ (SIOCGIFADDR | SIOCGIFBRDADDR | SIOCGIFNETMASK) => {
+        SIOCGIFCONF => match read_at::<Requests>(argument) {
+            Some(asked) => list_all(asked.len, argument, kernel),
+            None => kernel(),
+        },
+        which @ (SIOCGIFADDR | SIOCGIFDSTADDR | SIOCGIFBRDADDR | SIOCGIFNETMASK) => {
             let result = kernel();
             // An address of the kernel's own goes first.
             if result == 0 || system::errno() != EADDRNOTAVAIL {
                 return result;
             }
-            // SAFETY: the caller's promise; the kernel has read it.
-            match unsafe { tell_one(&mut *at.cast(), which) } {
-                Some(()) => 0,
-                None => {
-                    system::set_errno(EADDRNOTAVAIL);
-                    result
-                }
+            let told = read_at(argument).and_then(|asked| told_of(asked, which));
+            if told.is_some_and(|told| write_at(argument, &told)) {
+                return 0;
             }
+            system::set_errno(EADDRNOTAVAIL);
+            result
         }
         _ => kernel(),
     }
 }
 
-unsafe fn list_all(list: &mut Requests, kernel: impl FnOnce() -> i32) -> i32 {
+/// Adds to the list at this place, for which there is so much room, what the kernel does not have.
+fn list_all(room: i32, argument: usize, kernel: impl FnOnce() -> i32) -> i32 {
     const SIZE: i32 = size_of::<Request>() as i32;
-    let room = list.len;
     let result = kernel();
     let Some(here) = (result == 0).then(begun).flatten() else {
+        return result;
+    };
+    let Some(mut list) = read_at::<Requests>(argument) else {
         return result;
     };
     let ours = Ours::of(here);
@@ -239,25 +253,26 @@ unsafe fn list_all(list: &mut Requests, kernel: impl FnOnce() -> i32) -> i32 {
         }
         let count = (list.len / SIZE) as usize;
         // SAFETY: the kernel has written as many.
-        let listed = unsafe { std::slice::from_raw_parts(list.at, count) };
-        let is_there = |one: &Request| one.address[4..8] == address[4..8];
-        if list.len > room - SIZE || listed.iter().any(is_there) {
-            continue;
+        let listed = (0..count).map(|at| unsafe { list.at.add(at).read_unaligned() });
+        let mut has_room = list.len.checked_add(SIZE).is_some_and(|len| len <= room);
+        has_room &= !listed
+            .map(|one| one.address)
+            .any(|one| one[4..8] == address[4..8]);
+        if has_room
+            && write_at(
+                list.at.addr() + count * SIZE as usize,
+                &ours.request(address),
+            )
+        {
+            list.len += SIZE;
         }
-        let mut request = Request {
-            name: ours.name(),
-            address: [0; 24],
-        };
-        request.address[..16].copy_from_slice(&address[..16]);
-        // SAFETY: the caller's promise, for there is room.
-        unsafe { list.at.add(count).write(request) };
-        list.len += SIZE;
     }
-    0
+    write_at(argument, &list);
+    result
 }
 
 /// Of an interface without addresses of the kernel's: what is asked for of the stack's first, where its packets come by that.
-fn tell_one(request: &mut Request, which: u64) -> Option<()> {
+fn told_of(mut request: Request, which: u64) -> Option<Request> {
     let ours = Ours::of(begun()?);
     let until_zero = |name: &[u8; 16]| name.iter().position(|letter| *letter == 0).unwrap_or(16);
     let (asked, name) = (request.name, ours.name());
@@ -265,12 +280,43 @@ fn tell_one(request: &mut Request, which: u64) -> Option<()> {
     if asked[..until_zero(&asked)] != name[..until_zero(&name)] {
         return None;
     }
-    let [mask, broadcast] = network_of(address, prefix);
+    let [mask, mut broadcast] = network_of(address, prefix);
+    if prefix >= 31 {
+        // RFC 3021 §2.1: so short a network has none.
+        broadcast[4..8].fill(0);
+    }
     let told = match which {
-        SIOCGIFADDR => address,
+        SIOCGIFADDR | SIOCGIFDSTADDR => address,
         SIOCGIFNETMASK => &mask,
         _ => &broadcast,
     };
     request.address[..16].copy_from_slice(&told[..16]);
-    Some(())
+    Some(request)
+}
+
+/// What is at a place in this process, if the program can read it.
+fn read_at<T: Copy>(place: usize) -> Option<T> {
+    let mut value = MaybeUninit::<T>::uninit();
+    let here = stretch::<T>(value.as_mut_ptr().expose_provenance());
+    let there = stretch::<T>(place);
+    // SAFETY: `here` is the value's room; what is there is read by the kernel, or not at all.
+    let read = unsafe { system::process_vm_readv(system::getpid(), &here, 1, &there, 1, 0) };
+    // SAFETY: all of it was read, and any bytes are such a value.
+    (read == here.len as isize).then(|| unsafe { value.assume_init() })
+}
+
+/// Writes to a place in this process. False where the program cannot write there.
+fn write_at<T: Copy>(place: usize, value: &T) -> bool {
+    let here = stretch::<T>(std::ptr::from_ref(value).expose_provenance());
+    let there = stretch::<T>(place);
+    // SAFETY: `here` is a value; the program asked for it to be written there.
+    let written = unsafe { system::process_vm_writev(system::getpid(), &here, 1, &there, 1, 0) };
+    written == here.len as isize
+}
+
+fn stretch<T>(place: usize) -> Iovec {
+    Iovec {
+        base: std::ptr::with_exposed_provenance_mut(place),
+        len: size_of::<T>(),
+    }
 }

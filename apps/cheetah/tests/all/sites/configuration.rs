@@ -323,7 +323,10 @@ fn applications_have_defaults_and_a_place() {
     let site = "[[site]]\nroot = \"www\"\n";
     let config = parse(&format!(
         "{site}[[site.fastcgi]]\nextension = \".php\"\nto = \"/run/app\"\n\
-         [[site.fastcgi]]\npath = \"/app/*\"\nto = \"127.0.0.1:9000\"\nroot = \"/elsewhere/\"\ntimeout = \"1.5s\"\nkeep = 2\nbody = \"1MiB\""
+         [[site.fastcgi]]\npath = \"/app/*\"\nto = \"127.0.0.1:9000\"\nroot = \"/elsewhere/\"\ntimeout = \"1.5s\"\nkeep = 2\nbody = \"1MiB\"\n\
+         parameters = {{ appName = \"own on\", z = \"{}\" }}",
+        // All that fits.
+        "x".repeat(4096 - "appName".len() - "own on".len() - 1)
     ));
     let settings = config.unwrap().sites[0].settings.clone();
     assert_eq!(settings.index, ["index.php", "index.html"]);
@@ -344,6 +347,8 @@ fn applications_have_defaults_and_a_place() {
         (60, 1500)
     );
     assert_eq!((extension.keep, path.keep), (0, 2));
+    assert_eq!(extension.parameters, b"");
+    assert!(path.parameters.starts_with(b"\x07\x06appNameown on") && path.parameters.len() > 4095);
     assert_eq!((extension.body_max, path.body_max), (8 << 20, 1 << 20));
     assert_eq!((extension.connections, path.connections), (64, 64));
     let own = parse(
@@ -422,8 +427,8 @@ fn what_is_wrong_with_applications_is_said() {
             "8: \"SCRIPT_FILENAME\" is what the server tells of each request",
         ),
         (
-            "path = \"/a\"\nto = \"/run/app\"\nparameters = { HTTP_HOST = \"x\" }",
-            "8: \"HTTP_HOST\" is what the server tells",
+            "path = \"/a\"\nto = \"/run/app\"\nparameters = { http_host = \"x\" }",
+            "8: \"http_host\" is what the server tells",
         ),
         (
             "path = \"/a\"\nto = \"/run/app\"\nparameters = { A = \"\\u0000\" }",
