@@ -182,6 +182,10 @@ fn network_of(address: &[u8], prefix: usize) -> [[u8; 28]; 2] {
         mask[at] = !u8::MAX.checked_shr(ones as u32).unwrap_or(0);
         broadcast[at] = address[at] | !mask[at];
     }
+    // RFC 3021 §2.1: so short a network has none.
+    if place_of(address).len() == 4 && prefix >= 31 {
+        broadcast[place_of(address)].fill(0);
+    }
     [mask, broadcast]
 }
 
@@ -280,11 +284,7 @@ fn told_of(mut request: Request, which: u64) -> Option<Request> {
     if asked[..until_zero(&asked)] != name[..until_zero(&name)] {
         return None;
     }
-    let [mask, mut broadcast] = network_of(address, prefix);
-    if prefix >= 31 {
-        // RFC 3021 §2.1: so short a network has none.
-        broadcast[4..8].fill(0);
-    }
+    let [mask, broadcast] = network_of(address, prefix);
     let told = match which {
         SIOCGIFADDR | SIOCGIFDSTADDR => address,
         SIOCGIFNETMASK => &mask,
